@@ -1,0 +1,1 @@
+"""An operator for Ray on Kubernetes that serves ray.io/v1."""

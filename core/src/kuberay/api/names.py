@@ -1,0 +1,113 @@
+"""How children are named and labelled, with the length rules every Ray tool relies on.
+
+Source: spec raycluster.md 0.2 and 0.6, rayjob.md 0.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+SAFE_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
+"""The letters and digits Kubernetes uses for generated suffixes: no vowels, no look-alikes."""
+
+LABEL_CLUSTER = "ray.io/cluster"
+LABEL_NODE_TYPE = "ray.io/node-type"
+LABEL_GROUP = "ray.io/group"
+LABEL_IS_RAY_NODE = "ray.io/is-ray-node"
+LABEL_IDENTIFIER = "ray.io/identifier"
+LABEL_SERVE = "ray.io/serve"
+LABEL_HEADLESS_SVC = "ray.io/headless-worker-svc"
+LABEL_REPLICA_NAME = "ray.io/worker-group-replica-name"
+LABEL_REPLICA_INDEX = "ray.io/worker-group-replica-index"
+LABEL_HOST_INDEX = "ray.io/replica-host-index"
+LABEL_ORIGIN_NAME = "ray.io/originated-from-cr-name"
+LABEL_ORIGIN_CRD = "ray.io/originated-from-crd"
+LABEL_SUBMISSION_MODE = "ray.io/job-submission-mode"
+LABEL_PRIORITY_CLASS = "ray.io/priority-class-name"
+LABEL_GANG = "ray.io/gang-scheduling-enabled"
+LABEL_APP_NAME = "app.kubernetes.io/name"
+LABEL_CREATED_BY = "app.kubernetes.io/created-by"
+
+ANNOTATION_FT_ENABLED = "ray.io/ft-enabled"
+ANNOTATION_EXTERNAL_STORAGE_NAMESPACE = "ray.io/external-storage-namespace"
+ANNOTATION_OVERWRITE_CMD = "ray.io/overwrite-container-cmd"
+ANNOTATION_SERVE_SERVICE = "ray.io/enable-serve-service"
+ANNOTATION_NO_HEAD_RESTART = "ray.io/disable-provisioned-head-restart"
+ANNOTATION_UPGRADE_HASH = "ray.io/upgrade-strategy-recreate-hash"
+ANNOTATION_OPERATOR_VERSION = "ray.io/kuberay-version"
+
+APP_NAME = "kuberay"
+COMPONENT = "kuberay-operator"
+"""Value of ``app.kubernetes.io/created-by``, and the field manager of every server-side apply."""
+
+MANAGED_BY = "ray.io/kuberay-operator"
+"""The only ``spec.managedBy`` value (besides absence) this operator acts on."""
+
+HEAD_GROUP = "headgroup"
+HEAD = "head"
+WORKER = "worker"
+SUBMITTER_GROUP = "submittergroup"
+
+RAYJOB_FINALIZER = "ray.io/rayjob-finalizer"
+
+
+def check_name(name: str) -> str:
+    """Shorten to the last 50 characters; a leading digit or punctuation becomes ``r``."""
+    name = name[-50:]
+    if name and name[0].isdigit():
+        name = "r" + name[1:]
+    if name and not name[0].isalnum():
+        name = "r" + name[1:]
+    return name
+
+
+def check_label(value: str) -> str:
+    """Shorten to the last 63 characters; leading punctuation becomes ``r``."""
+    value = value[-63:]
+    if value and not value[0].isalnum():
+        value = "r" + value[1:]
+    return value
+
+
+def check_route_name(name: str, namespace: str) -> str:
+    """Route names share 51 characters with the namespace; the first ones are kept, then `check_name` applies."""
+    return check_name(name[: max(0, 51 - len(namespace))])
+
+
+def pod_name_prefix(prefix: str, node_type: str) -> str:
+    """``<first 50 of prefix>-<head|worker>-`` in lower case: the ``generateName`` of a pod."""
+    return f"{prefix[:50]}-{node_type}-".lower()
+
+
+def suffix(*parts: str | int, length: int = 5) -> str:
+    """A short name suffix that depends only on *parts*, so that two actors with the same view choose the same."""
+    digest = hashlib.blake2b("\0".join(map(str, parts)).encode(), digest_size=8).digest()
+    number = int.from_bytes(digest, "big")
+    chars = []
+    for _ in range(length):
+        number, index = divmod(number, len(SAFE_ALPHABET))
+        chars.append(SAFE_ALPHABET[index])
+    return "".join(chars)
+
+
+def head_service_name(cluster: str, custom: str = "") -> str:
+    """The head service: the user's name when given, else ``<cluster>-head-svc``."""
+    return custom or f"{cluster}-head-svc"
+
+
+def service_fqdn(service: str, namespace: str, domain: str) -> str:
+    """``<service>.<namespace>.svc.<domain>``."""
+    return f"{service}.{namespace}.svc.{domain}"
+
+
+def serve_service_name(cluster: str) -> str:
+    return f"{cluster}-serve-svc"
+
+
+def headless_service_name(cluster: str) -> str:
+    return f"{cluster}-headless"
+
+
+def identifier(cluster: str, node_type: str) -> str:
+    """Value of ``ray.io/identifier``."""
+    return check_label(f"{cluster}-{node_type}")

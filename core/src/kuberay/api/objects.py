@@ -1,0 +1,198 @@
+"""What of a Kubernetes object the operator keeps in memory: lean msgspec structs, decoded straight from the wire.
+
+Unknown fields are skipped by the decoder and cost nothing. Attribute names are snake_case, wire names camelCase.
+Kinds whose full content matters (services, role bindings, pod groups, …) are kept as `Child`, which holds the bytes.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import orjson
+
+from kuberay.api.kinds import Kind
+
+
+class OwnerReference(msgspec.Struct, rename="camel", gc=False):
+    """One entry of ``metadata.ownerReferences``."""
+
+    api_version: str
+    kind: str
+    name: str
+    uid: str
+    controller: bool | None = None
+    block_owner_deletion: bool | None = None
+
+
+class ObjectMeta(msgspec.Struct, rename="camel"):
+    """The parts of ``metadata`` that decisions read."""
+
+    name: str
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    creation_timestamp: datetime | None = None
+    deletion_timestamp: datetime | None = None
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    owner_references: list[OwnerReference] = []
+    finalizers: list[str] = []
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that manages this object, if any."""
+        for owner in self.owner_references:
+            if owner.controller:
+                return owner
+        return None
+
+
+class Object(msgspec.Struct, rename="camel", kw_only=True):
+    """Any object of which only the metadata is read."""
+
+    metadata: ObjectMeta
+
+    @property
+    def name(self) -> str:
+        return self.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        return self.metadata.namespace
+
+    @property
+    def uid(self) -> str:
+        return self.metadata.uid
+
+    @property
+    def deleting(self) -> bool:
+        """Whether the API server has accepted a delete of it."""
+        return self.metadata.deletion_timestamp is not None
+
+
+class Condition(msgspec.Struct, rename="camel", gc=False):
+    """A condition as pods, Jobs and Ray kinds carry it. ``status`` is ``True``, ``False`` or ``Unknown``."""
+
+    type: str
+    status: str = "Unknown"
+    reason: str = ""
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+class ContainerStateDetail(msgspec.Struct, rename="camel", gc=False):
+    """What ``waiting`` and ``terminated`` have in common; exit code and time only when terminated."""
+
+    reason: str = ""
+    message: str = ""
+    exit_code: int = 0
+    finished_at: datetime | None = None
+
+
+class ContainerState(msgspec.Struct, rename="camel"):
+    """Exactly one of the three is set."""
+
+    waiting: ContainerStateDetail | None = None
+    running: ContainerStateDetail | None = None
+    terminated: ContainerStateDetail | None = None
+
+
+class ContainerStatus(msgspec.Struct, rename="camel"):
+    name: str
+    ready: bool = False
+    restart_count: int = 0
+    state: ContainerState = msgspec.field(default_factory=ContainerState)
+    last_state: ContainerState = msgspec.field(default_factory=ContainerState)
+
+
+class ContainerName(msgspec.Struct, gc=False):
+    name: str = ""
+
+
+class PodSpec(msgspec.Struct, rename="camel"):
+    containers: list[ContainerName] = []
+    restart_policy: str = ""
+    node_name: str = ""
+
+
+class PodStatus(msgspec.Struct, rename="camel"):
+    phase: str = ""
+    reason: str = ""
+    message: str = ""
+    pod_ip: str = msgspec.field(name="podIP", default="")
+    conditions: list[Condition] = []
+    container_statuses: list[ContainerStatus] = []
+
+
+class Pod(Object, kw_only=True):
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+
+class JobStatus(msgspec.Struct, rename="camel"):
+    conditions: list[Condition] = []
+    active: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+class Job(Object, kw_only=True):
+    """A batch/v1 Job."""
+
+    status: JobStatus = msgspec.field(default_factory=JobStatus)
+
+
+class RayObject(Object, kw_only=True):
+    """A RayCluster, RayJob, … : spec and status stay raw; `kuberay.api` models give them types where needed."""
+
+    api_version: str = ""
+    kind: str = ""
+    spec: dict[str, Any] = {}
+    status: dict[str, Any] = {}
+    parsed: Any = None
+    """Typed form of ``spec``, cached by whoever parses it first; never serialised, dropped with the object."""
+
+
+class Child(Object, kw_only=True):
+    """An object the operator applies (Service, ServiceAccount, Role, PodGroup, …), kept with its bytes."""
+
+    raw: bytes = b""
+
+    def body(self) -> dict[str, Any]:
+        """The whole object as the API server sent it. Parsed at each call: use sparingly."""
+        parsed: dict[str, Any] = orjson.loads(self.raw)
+        return parsed
+
+
+STRUCTS: dict[str, type[Object]] = {
+    "Pod": Pod,
+    "Job": Job,
+    "RayCluster": RayObject,
+    "RayJob": RayObject,
+    "RayService": RayObject,
+    "RayCronJob": RayObject,
+}
+"""Kinds with a struct of their own; all others are `Child`."""
+
+_DECODERS: dict[type[Object], msgspec.json.Decoder[Any]] = {
+    struct: msgspec.json.Decoder(struct) for struct in (Pod, Job, RayObject, Child)
+}
+
+
+def decode(kind: Kind, raw: bytes | memoryview | msgspec.Raw) -> Object:
+    """The struct for *kind* from JSON bytes. Raises ``msgspec.ValidationError`` when the bytes do not fit."""
+    struct = STRUCTS.get(kind.kind, Child)
+    obj: Object = _DECODERS[struct].decode(raw)
+    if isinstance(obj, Child):
+        obj.raw = bytes(raw)
+    return obj
+
+
+def from_dict(kind: Kind, body: dict[str, Any]) -> Object:
+    """The struct for *kind* from a parsed object, as an event source or a test has it."""
+    if STRUCTS.get(kind.kind) is RayObject:
+        return msgspec.convert(body, RayObject)
+    return decode(kind, orjson.dumps(body))

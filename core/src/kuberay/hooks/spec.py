@@ -1,0 +1,176 @@
+"""Every hook of the operator, typed. Plugins implement any of them with `kuberay.hooks.hookimpl`.
+
+Hooks are synchronous, do no I/O, get copies and return data. They are called plugin by plugin in name order. A plugin
+that raises becomes a condition ``PluginFailed`` on the object it was called for and a metric, and stops nothing else,
+except where its answer is required for safety (`pre_create_pods`): then the pods wait and the reason shows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kuberay.hooks.markers import hookspec
+from kuberay.hooks.types import (
+    FeatureGate,
+    FinishContext,
+    Manifest,
+    OwnerContext,
+    PodContext,
+    PolicyRule,
+    Problem,
+    UpgradeContext,
+    UpgradeStrategy,
+    Wait,
+    Watch,
+)
+
+
+@hookspec
+def feature_gates() -> Sequence[FeatureGate]:  # type: ignore[empty-body]
+    """Gates this plugin brings. Called once at start.
+
+    Returns: the gates with stage, default and description. Names must be unique over core and all plugins.
+
+    .. versionadded:: 1.0
+    """
+
+
+@hookspec
+def settings() -> type[Any]:  # type: ignore[empty-body]
+    """A pydantic model class for this plugin's settings. Called once at start.
+
+    Returns: a model whose fields all have defaults; it is read from ``plugins.<name>`` of the configuration file and
+    handed back as ``ctx.settings``. Unknown keys under ``plugins.<name>`` are an error.
+
+    .. versionadded:: 1.0
+    """
+
+
+@hookspec
+def rbac_rules() -> Sequence[PolicyRule]:  # type: ignore[empty-body]
+    """RBAC the operator needs for this plugin. Called by ``kuberay rbac`` and at start.
+
+    Returns: rules for the operator's ClusterRole; they are granted only when the plugin is on.
+
+    .. versionadded:: 1.0
+    """
+
+
+@hookspec
+def watches() -> Sequence[Watch]:  # type: ignore[empty-body]
+    """Kinds of children this plugin makes or depends on. Called once at start.
+
+    Returns: one `Watch` per kind. What a hook returns as a child object must be of a core kind or of one named here.
+    An absent kind is waited for, never fatal.
+
+    .. versionadded:: 1.0
+    """
+
+
+@hookspec
+def validate(ctx: OwnerContext) -> Sequence[Problem]:  # type: ignore[empty-body]
+    """Check an object at admission and at the start of each pass.
+
+    Returns: problems with field paths; any problem stops the pass before it touches anything, and shows as a condition
+    and an event.
+
+    .. versionadded:: 1.0
+    """
+
+
+@hookspec
+def ray_start_params(ctx: PodContext) -> dict[str, str]:  # type: ignore[empty-body]
+    """Parameters of ``ray start`` this plugin forces for a pod, before the command line is written.
+
+    Returns: flag names without dashes to values, as in ``rayStartParams``; they win over the user's. Called for head
+    and worker pods, once per pod that is built.
+
+    .. versionadded:: 1.0
+    """
+
+
+@hookspec
+def mutate_pod(ctx: PodContext, pod: Manifest) -> Manifest | None:
+    """Change a pod that is about to be created.
+
+    Called for each head and worker pod and for the submitter's pod template, after the core has built it and before
+    the operator's configured sidecars are added; once per pod created, never for a pod that exists. *pod* is a copy.
+
+    Returns: the changed pod, or None for no change. The core records which plugin changed which path. If the plugin
+    raises, its change is dropped, the pod is not created in this pass and ``PluginFailed`` says why.
+
+    .. versionadded:: 1.0
+    """
+
+
+@hookspec
+def mutate_cluster(ctx: PodContext, cluster: Manifest) -> Manifest | None:
+    """Change the RayCluster that a RayJob in K8sJobMode is about to create (labels, annotations).
+
+    Returns: the changed manifest, or None for no change.
+
+    .. versionadded:: 1.0
+    """
+
+
+@hookspec
+def pre_create_pods(ctx: OwnerContext) -> Sequence[Manifest] | Wait | None:
+    """What must exist before pods of this owner are created (gang groups, accounts).
+
+    Called in each pass that may create pods of a RayCluster, and in each Initializing pass of a RayJob before its
+    RayCluster is created.
+
+    Returns: objects the core applies and awaits before any pod, or a `Wait` that holds the pods back, or None.
+    If the plugin raises, no pod is created in this pass.
+
+    .. versionadded:: 1.0
+    """
+
+
+@hookspec
+def extra_resources(ctx: OwnerContext) -> Sequence[Manifest] | None:
+    """Child objects this plugin wants for the owner. Called in each pass.
+
+    Returns: manifests; the core sets the controller owner and namespace, applies them, skips unchanged ones, and removes
+    owned ones of kinds watched with ``prune`` that are no longer returned here or by `pre_create_pods`.
+
+    .. versionadded:: 1.0
+    """
+
+
+@hookspec
+def upgrade_strategy(ctx: UpgradeContext) -> UpgradeStrategy | None:
+    """Offer a strategy for a spec change that needs new pods, chosen by ``spec.upgradeStrategy.type``.
+
+    Returns: the strategy when ``ctx.type`` names it, else None. Two plugins offering the same name is an error at start.
+
+    .. versionadded:: 1.0
+    """
+
+
+@hookspec
+def finish(ctx: FinishContext) -> Sequence[Manifest] | None:
+    """Clean up when a job is done, suspended, retried or deleted (gang sizes, external quota).
+
+    Returns: manifests to apply instead of those of `pre_create_pods` and `extra_resources`. Suspended and Retrying move
+    on only after they were applied; Complete and Failed do not wait.
+
+    .. versionadded:: 1.0
+    """
+
+
+@hookspec
+def diagnose(ctx: OwnerContext) -> Sequence[str] | None:
+    """Reasons, one sentence each, why an owner is not ready, for conditions and ``kuberay why``.
+
+    .. versionadded:: 1.0
+    """
+
+
+@hookspec
+def cli(app: Any) -> None:
+    """Add sub-commands. *app* is the ``typer.Typer`` of ``kuberay``; called when the command line starts.
+
+    .. versionadded:: 1.0
+    """

@@ -1,0 +1,154 @@
+"""The types hooks take and return: contexts handed to plugins, and the answers the core understands. No I/O.
+
+Contexts are values: what a plugin changes in them has no effect. What counts is what it returns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any, Literal, Protocol
+
+from kuberay.api.kinds import Kind
+from kuberay.api.problems import Problem as Problem
+
+Manifest = dict[str, Any]
+Stage = Literal["ALPHA", "BETA", "GA"]
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureGate:
+    """A switch of the ``--feature-gates`` flag."""
+
+    name: str
+    default: bool
+    stage: Stage
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRule:
+    """One RBAC rule the operator needs for a plugin to work; granted only when the plugin is on."""
+
+    api_groups: Sequence[str]
+    resources: Sequence[str]
+    verbs: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Watch:
+    """A kind the operator should watch for a plugin.
+
+    Objects map to their controller owner. ``prune`` lets the core delete owned objects of this kind that
+    `extra_resources` no longer returns. A kind that the cluster does not serve is waited for.
+    """
+
+    kind: Kind
+    label_selector: str = ""
+    prune: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Pods must not be created yet. ``reason`` is one sentence and shows as a condition."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSize:
+    """One group of expected pods, as gangs need it (spec plugins.md 2)."""
+
+    name: str
+    """``headgroup``, a worker group's name, or ``submittergroup``."""
+    desired: int
+    """Pods wanted now: replicas clamped to min and max, times numOfHosts; 0 when suspended."""
+    minimum: int
+    """minReplicas × numOfHosts; 0 when suspended."""
+    requests: Mapping[str, str]
+    """Requests of one pod; a limit counts where there is no request."""
+    raw_desired: int = 0
+    """``replicas × numOfHosts`` unclamped (missing: 0), as KubeRay's resource sums use it."""
+
+
+class Lookup(Protocol):
+    """Answers whether an unwatched object exists. The first question is answered by a later pass."""
+
+    def __call__(self, kind: Kind, namespace: str, name: str) -> bool | None:
+        """True, False, or None while it is not known yet (the pass is repeated when it is)."""
+        ...
+
+
+def _not_known(kind: Kind, namespace: str, name: str) -> bool | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnerContext:
+    """The Ray object a hook is called for. ``spec`` and ``status`` are copies of the raw dictionaries."""
+
+    kind: Kind
+    name: str
+    namespace: str
+    uid: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+    spec: Manifest
+    status: Manifest
+    cluster_spec: Manifest | None
+    """The RayClusterSpec: ``spec`` itself for a RayCluster, ``spec.rayClusterSpec`` for a RayJob (may be None)."""
+    groups: Sequence[GroupSize]
+    """Head first, then worker groups in order, then the submitter (RayJob in K8sJobMode)."""
+    now: datetime
+    gates: Mapping[str, bool]
+    settings: Any = None
+    """The plugin's own settings model (see the ``settings`` hook), or None."""
+    lookup: Lookup = _not_known
+    owner_reference: Manifest = field(default_factory=dict)
+    """Controller owner reference to put on children. The core adds it where a plugin leaves it out."""
+    login_shell: bool = False
+    """Whether generated shell commands use a login shell (``ENABLE_LOGIN_SHELL``)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PodContext:
+    """The pod a hook is called for."""
+
+    owner: OwnerContext
+    """The RayCluster (head and worker pods) or the RayJob (submitter pod template and new RayCluster)."""
+    group: str
+    node_type: Literal["head", "worker", "submitter"]
+    replica_index: int = 0
+    host_index: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpgradeContext:
+    """A running cluster whose pods were made from another spec than the present one."""
+
+    owner: OwnerContext
+    type: str
+    """``spec.upgradeStrategy.type``."""
+    head_hash: str
+    wanted_hash: str
+
+
+@dataclass(frozen=True, slots=True)
+class UpgradeStrategy:
+    """What to do about pods of an older spec: ``recreate_all`` deletes all pods; otherwise nothing happens."""
+
+    name: str
+    recreate_all: Callable[[UpgradeContext], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishContext:
+    """A job that is done, suspended, retried or deleted; or a cluster that is suspended."""
+
+    owner: OwnerContext
+    reason: Literal["Complete", "Failed", "Suspended", "Retrying", "Deleted"]
+    cluster_alive: bool
+    """Whether the job's RayCluster still exists and is not being deleted."""
+    cluster_groups: Sequence[GroupSize] = ()
+    """Sizes from the live RayCluster when it is alive."""

@@ -1,0 +1,35 @@
+"""What of the operator's configuration decisions depend on. Built once at start from settings; plain values only.
+
+Source: spec raycluster.md 0.3 and 0.4, rayjob.md 0, operator.md 3 and 9.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanConfig:
+    """Defaults are KubeRay's."""
+
+    operator_version: str = "0.0.0"
+    cluster_domain: str = "cluster.local"
+    init_container_injection: bool = True
+    probes_injection: bool = True
+    head_cluster_ip_service: bool = False
+    login_shell: bool = False
+    deterministic_head_pod_name: bool = False
+    random_pod_delete: bool = False
+    requeue_period: timedelta = timedelta(seconds=300)
+    """Unconditional look at a settled RayCluster; zero means never."""
+    delete_rayjob_after_finish: bool = False
+    job_transition_grace: timedelta = timedelta(seconds=300)
+    job_status_check_timeout: timedelta = timedelta(seconds=300)
+    head_sidecars: list[dict[str, Any]] = field(default_factory=list)
+    worker_sidecars: list[dict[str, Any]] = field(default_factory=list)
+    default_envs: list[dict[str, Any]] = field(default_factory=list)
+    default_pod_annotations: dict[str, str] = field(default_factory=dict)
+    default_pod_labels: dict[str, str] = field(default_factory=dict)
+    use_kubernetes_proxy: bool = False

@@ -1,0 +1,195 @@
+"""What a plan is: ordered writes, one status, events, probes wanted, and when to look again. Data only.
+
+A plan function turns an `Observed` into a `Plan`; the executor performs it and nothing else decides anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+from kuberay.api.kinds import Kind
+
+Manifest = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event about the planned object (spec raycluster.md 7). ``note`` is at most 1,024 characters on the wire."""
+
+    reason: str
+    note: str
+    type: Literal["Normal", "Warning"] = "Normal"
+    action: str = "Reconcile"
+    count: int = 1
+    """How many like occurrences this one event stands for (three workers created: one event, count 3)."""
+    field_path: str = ""
+    """The field concerned, told as ``regarding.fieldPath``; for refused specs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """One change of one object.
+
+    ``body`` may be a function, so that a pod's manifest is only built when the pod is really created. ``done`` is the
+    event when the write changed something; ``failed`` makes the event from the error text; ``marker`` is the
+    ``ReplicaFailure`` reason (spec raycluster.md 5.5) when it fails. A failed write ends its stage's successors unless
+    ``optional``.
+    """
+
+    kind: Kind
+    namespace: str
+    name: str
+    done: Event | None = None
+    failed: Callable[[str], Event] | None = None
+    marker: str = ""
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Create(Write):
+    """Create the object. An object of that name with the same controller owner counts as success."""
+
+    body: Manifest | Callable[[], Manifest]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Apply(Write):
+    """Server-side apply, skipped when the live object already says all of it. ``done`` when created, ``updated`` when
+    an existing object was changed."""
+
+    body: Manifest
+    updated: Event | None = None
+    subresource: str = ""
+    create_only: bool = False
+    """Leave an existing object alone, whatever it says (KubeRay's create-once objects and users' own)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delete(Write):
+    """Delete by name and UID. Gone already counts as success."""
+
+    uid: str
+    propagation: Literal["Background", "Foreground", "Orphan"] = "Background"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Patch(Write):
+    """JSON merge patch, for finalizers and annotations; ``resource_version`` makes it conditional when not empty."""
+
+    body: Manifest
+    resource_version: str = ""
+
+
+Stage = list[Write]
+"""Writes that may run side by side. The next stage starts when all of this one have succeeded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectProbe:
+    """Look up one object that the operator does not watch (a ServiceAccount named by a user, …)."""
+
+    kind: Kind
+    namespace: str
+    name: str
+    interval: timedelta = timedelta(seconds=30)
+
+
+@dataclass(frozen=True, slots=True)
+class AuthSecret:
+    """Where a bearer token for the dashboard comes from."""
+
+    namespace: str
+    name: str
+    key: str = "auth_token"
+
+
+@dataclass(frozen=True, slots=True)
+class JobInfoProbe:
+    """Ask a Ray dashboard for one submission (spec rayjob.md 3.10), again and again while the plan wants it."""
+
+    address: str
+    """``host:port`` without a scheme."""
+    job_id: str
+    namespace: str = ""
+    service: str = ""
+    """Head service name, for access through the API server's proxy."""
+    auth: AuthSecret | None = None
+    interval: timedelta = timedelta(seconds=3)
+
+
+@dataclass(frozen=True, slots=True)
+class StopJobCall:
+    """Ask a Ray dashboard, once, to stop a submission. Its result never changes afterwards."""
+
+    address: str
+    job_id: str
+    namespace: str = ""
+    service: str = ""
+    auth: AuthSecret | None = None
+
+
+Probe = ObjectProbe | JobInfoProbe | StopJobCall
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeResult:
+    """What a probe found last. ``at`` is when it was asked; ``failing_since`` when the current streak of errors began."""
+
+    outcome: Literal["found", "absent", "error"]
+    at: datetime
+    value: dict[str, Any] = field(default_factory=dict)
+    error: str = ""
+    failing_since: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WriteFailure:
+    """The first write of a pass that failed; plan functions turn it into status."""
+
+    kind: str
+    name: str
+    marker: str
+    message: str
+    reason: str = ""
+    """The API server's reason, for example ``Forbidden``, ``Invalid``, ``AlreadyExists``."""
+
+
+@dataclass(slots=True)
+class ExpectedPod:
+    """One pod that should exist. Gangs, network policies, status totals, `render` and `why` read lists of these."""
+
+    group: str
+    """``headgroup``, a worker group's name, or ``submittergroup``."""
+    node_type: str
+    replica_index: int
+    host_index: int
+    name: str
+    """Name of the live pod that fills the place, or the name it will get."""
+    exists: bool
+    resources: dict[str, str]
+    """Requests, with limits filling in what has no request, summed over the user's containers (plugins.md 2)."""
+    build: Callable[[], Manifest]
+
+
+@dataclass(slots=True)
+class Plan:
+    """What one pass decided."""
+
+    stages: list[Stage] = field(default_factory=list)
+    status: Manifest | None = None
+    """The whole status to apply, or None when what is stored already says it."""
+    status_delay: timedelta = timedelta(0)
+    """How long the status may wait for more changes to join it (progress is told in steps, not pod by pod)."""
+    events: list[Event] = field(default_factory=list)
+    """Sent after the writes and the status have succeeded."""
+    probes: list[Probe] = field(default_factory=list)
+    """Probes to keep going until a later plan no longer names them."""
+    requeue_after: timedelta | None = None
+    expected_pods: list[ExpectedPod] = field(default_factory=list)
+    waiting: str = ""
+    """One sentence why the object is not yet where it should be; empty when nothing is awaited."""
+    plugin_changes: dict[str, list[str]] = field(default_factory=dict)
+    """Plugin name to the JSON pointers it changed, for `render` and logs."""
