@@ -1,0 +1,245 @@
+"""One benchmark run: N RayClusters by the operator, or by the floor, timed until all are ready, with every cost.
+
+Prints one JSON object. Runs inside the development cluster's network (``dev/cluster exec``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import orjson
+from kuberay.api.kinds import NAMESPACE as NAMESPACE_KIND
+from kuberay.api.kinds import POD, RAYCLUSTER, SERVICE, Kind
+from kuberay.kube.client import Client
+from kuberay.kube.connection import connect
+from kuberay.kube.errors import AlreadyExistsError
+from kuberay.kube.http import HttpTransport
+
+from bench.floor import make_all
+from bench.processes import Cost, cost, find_component
+from bench.workload import NAMESPACE, WORKERS, raycluster
+
+METRICS = "127.0.0.1:18080"
+DEADLINE = 900.0
+
+
+async def main(arguments: argparse.Namespace) -> dict[str, Any]:
+    transport = HttpTransport(await connect(), user_agent="kuberay-bench")
+    client = Client(transport)
+    try:
+        with contextlib.suppress(AlreadyExistsError):
+            await client.create(NAMESPACE_KIND, "", {"metadata": {"name": NAMESPACE}})
+        if await _count(client, RAYCLUSTER):
+            raise SystemExit("namespace bench is not empty; start from a fresh cluster: dev/cluster --name bench down")
+        return await (_floor if arguments.floor else _operator)(client, arguments)
+    finally:
+        await transport.close()
+
+
+async def _floor(client: Client, arguments: argparse.Namespace) -> dict[str, Any]:
+    server = _server()
+    before = _costs(server)
+    started = time.monotonic()
+    await make_all(client, arguments.clusters, arguments.concurrency, {"Pod": POD, "Service": SERVICE})
+    await _until(lambda: _running_pods(client), arguments.clusters * (WORKERS + 1))
+    return {
+        "who": "floor",
+        "clusters": arguments.clusters,
+        "seconds": time.monotonic() - started,
+        **_spent(before, _costs(server), arguments.clusters),
+    }
+
+
+async def _operator(client: Client, arguments: argparse.Namespace) -> dict[str, Any]:
+    log = open(arguments.log, "wb")  # noqa: ASYNC230, SIM115 - handed to the operator's process
+    process = subprocess.Popen(  # noqa: ASYNC220
+        [*arguments.command.split(), "--metrics-addr", METRICS, "--health-probe-bind-address", "127.0.0.1:18082"],
+        stdout=log,
+        stderr=log,
+        env=os.environ,
+    )
+    try:
+        await _ready(process)
+        start_cost = cost(process.pid)
+        server = _server()
+        before = _costs(server)
+        watcher = asyncio.create_task(_watch_ready(client, arguments.clusters))
+        await asyncio.sleep(0.5)
+        started = time.monotonic()
+        created = await _load(client, arguments.clusters, arguments.concurrency)
+        if arguments.kill_after:
+            process = await _kill(process, arguments, log)
+        ready = await asyncio.wait_for(watcher, DEADLINE)
+        seconds = max(ready.values()) - started
+        waits = sorted(ready[name] - created[name] for name in created)
+        spent = _spent(before, _costs(server), arguments.clusters)
+        end_cost = cost(process.pid)
+        requests = await _requests(arguments.clusters)
+        pods = await _count(client, POD)
+        await asyncio.sleep(3)
+        quiet_from = sum((await _requests(1)).values())
+        await asyncio.sleep(arguments.quiet)
+        quiet = sum((await _requests(1)).values()) - quiet_from
+        return {
+            "who": "operator",
+            "clusters": arguments.clusters,
+            "seconds": seconds,
+            "p50": statistics.median(waits),
+            "p99": waits[int(len(waits) * 0.99) - 1],
+            "operator_cpu": end_cost.cpu,
+            "operator_start_cpu": start_cost.cpu,
+            "operator_cpu_per_cluster_ms": 1000 * (end_cost.cpu - start_cost.cpu) / arguments.clusters,
+            "operator_peak_rss": end_cost.peak_rss,
+            "requests_per_cluster": requests,
+            "requests_while_settled": quiet,
+            "settled_seconds": arguments.quiet,
+            "pods": pods,
+            "pods_wanted": arguments.clusters * (WORKERS + 1),
+            **spent,
+        }
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+            process.wait(15)
+        log.close()
+
+
+async def _kill(process: subprocess.Popen[bytes], arguments: argparse.Namespace, log: Any) -> subprocess.Popen[bytes]:
+    """SIGKILL in the middle, then a new operator, as Kubernetes would start one."""
+    await asyncio.sleep(arguments.kill_after)
+    process.kill()
+    process.wait()
+    new = subprocess.Popen(process.args, stdout=log, stderr=log, env=os.environ)  # noqa: ASYNC220
+    await _ready(new)
+    return new
+
+
+async def _ready(process: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + 60
+    async with aiohttp.ClientSession() as session:
+        while time.monotonic() < deadline:
+            if process.poll() is not None:
+                raise SystemExit(f"the operator ended with exit code {process.returncode}; see its log")
+            try:
+                async with session.get(f"http://{METRICS}/metrics") as answer:
+                    if 'leader_election_master_status{name="ray-operator-leader"} 1.0' in await answer.text():
+                        return
+            except aiohttp.ClientError:
+                pass
+            await asyncio.sleep(0.1)
+    raise SystemExit("the operator did not start within 60 s; see its log")
+
+
+async def _load(client: Client, count: int, concurrency: int) -> dict[str, float]:
+    created: dict[str, float] = {}
+    numbers = iter(range(count))
+
+    async def worker() -> None:
+        for number in numbers:
+            manifest = raycluster(number)
+            await client.create(RAYCLUSTER, NAMESPACE, manifest)
+            created[manifest["metadata"]["name"]] = time.monotonic()
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(concurrency):
+            group.create_task(worker())
+    return created
+
+
+async def _watch_ready(client: Client, count: int) -> dict[str, float]:
+    """When each RayCluster's state became ready."""
+    ready: dict[str, float] = {}
+    path = RAYCLUSTER.path(NAMESPACE)
+    async with client.transport.stream(path, params={"watch": "1"}, idle_timeout=DEADLINE) as (_, lines):
+        async for line in lines:
+            if b'"state":"ready"' in line:
+                name = orjson.loads(line)["object"]["metadata"]["name"]
+                ready.setdefault(name, time.monotonic())
+                if len(ready) == count:
+                    return ready
+    raise SystemExit("the watch ended before all clusters were ready")
+
+
+async def _requests(clusters: int) -> dict[str, float]:
+    """The operator's own requests by verb and resource."""
+    found: Counter[str] = Counter()
+    async with aiohttp.ClientSession() as session, session.get(f"http://{METRICS}/metrics") as answer:
+        for line in (await answer.text()).splitlines():
+            if line.startswith("kuberay_api_requests_total{"):
+                labels, _, value = line.rpartition(" ")
+                pairs = dict(part.split("=", 1) for part in labels[labels.index("{") + 1 : -1].split(","))
+                found[f"{pairs['verb']} {pairs['resource']}".replace('"', "")] += float(value)
+    return {name: round(value / clusters, 3) for name, value in sorted(found.items()) if value}
+
+
+async def _until(measure: Callable[[], Awaitable[int]], wanted: int) -> None:
+    deadline = time.monotonic() + DEADLINE
+    while await measure() < wanted:
+        if time.monotonic() > deadline:
+            raise SystemExit("not all pods were running in time")
+        await asyncio.sleep(0.5)
+
+
+async def _running_pods(client: Client) -> int:
+    return await _count(client, POD, field="status.phase=Running")
+
+
+async def _count(client: Client, kind: Kind, field: str = "") -> int:
+    params = {"limit": "1"} | ({"fieldSelector": field} if field else {})
+    response = await client.transport.request("GET", kind.path(NAMESPACE), params=params)
+    page = orjson.loads(response.body)
+    if field:  # the server does not count filtered lists
+        response = await client.transport.request(
+            "GET", kind.path(NAMESPACE), params={"fieldSelector": field, "resourceVersion": "0"}
+        )
+        return response.body.count(b'"phase":"Running"')
+    return len(page["items"]) + int(page["metadata"].get("remainingItemCount") or 0)
+
+
+def _server() -> int:
+    pid = find_component("bench", "apiserver")
+    if pid is None:
+        raise SystemExit("no API server in this network; run through: dev/cluster exec")
+    return pid
+
+
+def _costs(server: int) -> dict[str, Cost]:
+    found = {"apiserver": cost(server)}
+    for name in ("etcd", "fakekubelet", "controller-manager"):
+        pid = find_component("bench", name)
+        if pid is not None:
+            found[name] = cost(pid)
+    return found
+
+
+def _spent(before: dict[str, Cost], after: dict[str, Cost], clusters: int) -> dict[str, Any]:
+    spent = {f"{name}_cpu": after[name].cpu - before[name].cpu for name in before if name in after}
+    return {**spent, "apiserver_cpu_per_cluster_ms": 1000 * spent["apiserver_cpu"] / clusters}
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--clusters", type=int, default=1000)
+    parser.add_argument("--concurrency", type=int, default=16)
+    parser.add_argument("--floor", action="store_true")
+    parser.add_argument("--kill-after", type=float, default=0.0, help="SIGKILL the operator this long after the load")
+    parser.add_argument("--quiet", type=float, default=10.0, help="seconds to count requests once all is settled")
+    parser.add_argument(
+        "--command",
+        default=f"{sys.executable} -m kuberay.cli.main run --enable-metrics --leader-election-namespace=bench",
+    )
+    parser.add_argument("--log", type=Path, default=Path("/tmp/kuberay-bench-operator.log"))
+    print(orjson.dumps(asyncio.run(main(parser.parse_args())), option=orjson.OPT_INDENT_2).decode())

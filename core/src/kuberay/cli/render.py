@@ -1,0 +1,78 @@
+"""``kuberay render``: all children of the objects in a file, offline, with the plans and plugins the operator would use."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+import yaml
+
+from kuberay.cli.offline import print_yaml
+
+
+def render(
+    file: Annotated[str, typer.Option("--file", "-f", help="Manifest with RayClusters or RayJobs; - for stdin.")],
+    config: Annotated[str, typer.Option(help="Configuration file of the operator.")] = "",
+    plugins: Annotated[str, typer.Option(help="Comma-separated plugins to turn on, instead of the default.")] = "",
+    batch_scheduler: Annotated[str, typer.Option(help="As for 'kuberay run'.")] = "",
+    feature_gates: Annotated[str, typer.Option(help="As for 'kuberay run'.")] = "",
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where the manifest names none.")] = "default",
+    show_changes: Annotated[bool, typer.Option("--show-changes", help="Tell on stderr which plugin set what.")] = False,
+) -> None:
+    """Print all children of the objects in FILE as YAML. Exit code 1 when an object would be refused or wait."""
+    from kuberay.operator.offline import render as render_offline
+    from kuberay.operator.settings import SettingsError, load_settings, read_environment
+    from kuberay.operator.start import PLANS, assemble_plugins, operator_version
+    from kuberay.plugins.gates import GateError
+    from kuberay.plugins.loader import PluginError
+
+    flags: dict[str, Any] = {}
+    if plugins:
+        flags["plugins"] = {"enabled": [name.strip() for name in plugins.split(",") if name.strip()]}
+    if batch_scheduler:
+        flags["batch_scheduler"] = batch_scheduler
+    if feature_gates:
+        flags["feature_gates"] = feature_gates
+    try:
+        settings = load_settings(config, flags)
+        hooks, gates = assemble_plugins(settings)
+        documents = list(yaml.safe_load_all(sys.stdin.read() if file == "-" else Path(file).read_text()))
+    except (SettingsError, PluginError, GateError) as error:
+        raise _refuse(str(error)) from error
+    except OSError as error:
+        raise _refuse(f"Cannot read {file}: {error.strerror or error}.") from error
+    except yaml.YAMLError as error:
+        raise _refuse(f"{file} is not YAML: {' '.join(str(error).split())}") from error
+    failed = False
+    kinds = {kind.kind for kind in PLANS}
+    for document in documents:
+        if not isinstance(document, dict) or document.get("kind") not in kinds:
+            continue
+        document.setdefault("metadata", {}).setdefault("namespace", namespace)
+        try:
+            result = render_offline(
+                document,
+                plans=PLANS,
+                hooks=hooks,
+                gates=gates,
+                config=read_environment().plan_config(settings, operator_version()),
+            )
+        except ValueError as error:
+            raise _refuse(f"{file}: {error}") from error
+        print_yaml(result.children)
+        for problem in result.problems:
+            failed = True
+            typer.echo(f"kuberay: {problem}", err=True)
+        if show_changes:
+            for plugin, paths in sorted(result.plugin_changes.items()):
+                for path in paths:
+                    typer.echo(f"{plugin}: {path}", err=True)
+    if failed:
+        raise typer.Exit(1)
+
+
+def _refuse(sentence: str) -> typer.Exit:
+    typer.echo(f"kuberay: {sentence}", err=True)
+    return typer.Exit(1)

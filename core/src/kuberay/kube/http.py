@@ -1,0 +1,133 @@
+"""The transport over the network: aiohttp, keep-alive connections, bytes in and out.
+
+Retries of throttled requests happen here (the server said when); every other error is the caller's to judge.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+
+import aiohttp
+
+from kuberay.kube.connection import Connection
+from kuberay.kube.limits import RateLimit
+from kuberay.kube.transport import JSON, Response, TransportError
+
+_THROTTLE_TRIES = 5
+
+
+class HttpTransport:
+    """A `kuberay.kube.transport.Transport` for one API server. Create it inside the event loop that will use it."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        user_agent: str,
+        limit: RateLimit | None = None,
+        request_timeout: float = 30.0,
+        connections: int = 64,
+        observe: Callable[[str, str, int], None] | None = None,
+    ) -> None:
+        self._connection = connection
+        self._limit = limit
+        self._timeout = request_timeout
+        self._observe = observe
+        ssl_context = connection.ssl_context()
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=connections, ssl=ssl_context if ssl_context else True, ttl_dns_cache=60
+            ),
+            headers={"User-Agent": user_agent, "Accept": JSON},
+            auto_decompress=True,
+            skip_auto_headers={"Content-Type"},
+            timeout=aiohttp.ClientTimeout(total=None),
+            read_bufsize=2**20,
+        )
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        params: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = JSON,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> Response:
+        """See `Transport.request`. 429 answers are repeated up to five times after the server's ``Retry-After``."""
+        for attempt in range(_THROTTLE_TRIES):
+            response = await self._once(method, path, params, body, content_type, timeout or self._timeout)
+            if response.status != 429 or attempt == _THROTTLE_TRIES - 1:
+                return response
+            await asyncio.sleep(float(response.headers.get("retry-after", "1")))
+        raise AssertionError("unreachable")
+
+    async def _once(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        body: bytes | None,
+        content_type: str,
+        seconds: float,
+    ) -> Response:
+        if self._limit is not None:
+            await self._limit.take()
+        headers = await self._auth()
+        if body is not None:
+            headers["Content-Type"] = content_type
+        try:
+            async with self._session.request(
+                method,
+                self._connection.server + path,
+                params=params,
+                data=body,
+                headers=headers,
+                timeout=aiohttp.ClientTimeout(total=seconds),
+            ) as answer:
+                data = await answer.read()
+                if self._observe is not None:
+                    self._observe(method, path, answer.status)
+                retry_after = answer.headers.get("Retry-After")
+                return Response(answer.status, data, {"retry-after": retry_after} if retry_after else {})
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise TransportError(f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, *, params: Mapping[str, str] | None = None, idle_timeout: float = 70.0
+    ) -> AsyncIterator[tuple[int, AsyncIterator[bytes]]]:
+        """See `Transport.stream`."""
+        try:
+            async with self._session.get(
+                self._connection.server + path,
+                params=params,
+                headers=await self._auth(),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=idle_timeout),
+            ) as answer:
+                yield answer.status, _lines(answer)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise TransportError(f"watch {path}: {type(error).__name__} {error}".rstrip()) from error
+
+    async def _auth(self) -> dict[str, str]:
+        value = await self._connection.authorization()
+        return {"Authorization": value} if value else {}
+
+    async def close(self) -> None:
+        await self._session.close()
+
+
+async def _lines(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:
+    """Split the body at newlines without a limit on a line's length (objects may be larger than any buffer)."""
+    rest = b""
+    async for chunk in answer.content.iter_any():
+        lines = (rest + chunk if rest else chunk).split(b"\n")
+        rest = lines.pop()
+        for line in lines:
+            if line:
+                yield line
+    if rest:
+        yield rest

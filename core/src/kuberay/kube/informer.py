@@ -1,0 +1,203 @@
+"""Keeps the store in step with one kind: list, watch, watch again, and a periodic full comparison that repairs gaps.
+
+Any way a watch can end (410 in the stream or as a status, silence, a broken connection) leads to the same two moves:
+watch again from the last version seen, or, when that is too old, list again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+import orjson
+
+from kuberay.api.kinds import Kind
+from kuberay.api.objects import Object, decode
+from kuberay.kube.client import Client
+from kuberay.kube.errors import ApiError, ExpiredError, NotFoundError
+from kuberay.kube.store import Store
+from kuberay.kube.transport import TransportError
+
+log = logging.getLogger("kuberay.kube.informer")
+
+
+class _WatchEvent(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+_EVENT = msgspec.json.Decoder(_WatchEvent)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What one informer covers. ``namespace`` None means all."""
+
+    kind: Kind
+    namespace: str | None = None
+    label_selector: str = ""
+    matches: Callable[[Object], bool] = lambda _obj: True
+    """The selector as a function, so that a full list only removes what this informer would have listed."""
+
+    def __str__(self) -> str:
+        where = f" in {self.namespace}" if self.namespace else ""
+        return f"{self.kind}{where}" + (f" ({self.label_selector})" if self.label_selector else "")
+
+
+@dataclass(frozen=True, slots=True)
+class InformerTimes:
+    """Delays of an informer, all in seconds."""
+
+    watch: float = 300.0
+    """How long the server keeps one watch; actual values vary by half to spread reconnects."""
+    idle: float = 70.0
+    """A watch silent for longer (servers send bookmarks about once a minute) is cut and opened again."""
+    resync: float = 600.0
+    """How often a full list is compared with the store."""
+    """In steady state the only request an unchanged cluster costs."""
+    backoff_first: float = 0.2
+    backoff_most: float = 30.0
+
+
+class Informer:
+    """Run `run()` as a task; it never returns and never raises except when cancelled."""
+
+    def __init__(
+        self, client: Client, store: Store, scope: Scope, times: InformerTimes | None = None, *, watch: bool = True
+    ) -> None:
+        self.scope = scope
+        self.synced = asyncio.Event()
+        """Set after the first full list; for a kind the cluster does not serve, once that is known."""
+        self.served = False
+        self.last_list: float | None = None
+        """Loop time of the last completed list."""
+        self._client = client
+        self._store = store
+        self._times = times or InformerTimes()
+        self._failures = 0
+        self._watching = watch
+        """Off where another source delivers the changes and only the periodic comparison is wanted."""
+
+    async def run(self) -> None:
+        """List and watch for ever."""
+        version = ""
+        while True:
+            try:
+                if not version or self._resync_due():
+                    version = await self._list()
+                self._failures = 0
+                if self._watching:
+                    version = await self._watch(version)
+                else:
+                    await asyncio.sleep(self._times.resync)
+                    version = ""
+            except ExpiredError:
+                version = ""
+            except NotFoundError:
+                # The kind is not served (yet): plugins may be installed before their CRDs.
+                self.served = False
+                self.synced.set()
+                version = ""
+                await self._back_off("is not served by this cluster")
+            except (ApiError, TransportError, msgspec.DecodeError) as error:
+                await self._back_off(str(error))
+
+    def _resync_due(self) -> bool:
+        return self.last_list is None or asyncio.get_running_loop().time() - self.last_list > self._times.resync
+
+    async def _list(self) -> str:
+        """One full list into the store; returns its resourceVersion."""
+        scope = self.scope
+        objects: list[Object] = []
+        version = "0"
+        async for page in self._client.list_pages(scope.kind, scope.namespace, label_selector=scope.label_selector):
+            objects.extend(decode(scope.kind, raw) for raw in page.items)
+            version = page.metadata.resource_version
+        differences = self._store.replace(
+            scope.kind,
+            objects,
+            int(version) if version.isdigit() else 0,
+            lambda obj: (scope.namespace is None or obj.namespace == scope.namespace) and scope.matches(obj),
+        )
+        if self.synced.is_set() and differences:
+            log.info("%s: the full list found %d differences", scope, differences)
+        self.served = True
+        self.last_list = asyncio.get_running_loop().time()
+        self.synced.set()
+        return version
+
+    async def _watch(self, version: str) -> str:
+        """Follow changes from *version* until the server ends the stream; returns the last version seen."""
+        scope = self.scope
+        seconds = self._times.watch * (1 + random.random() / 2)  # noqa: S311 - spreads reconnects, not a secret
+        params = {
+            "watch": "1",
+            "resourceVersion": version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(int(seconds)),
+        }
+        if scope.label_selector:
+            params["labelSelector"] = scope.label_selector
+        path = scope.kind.path(scope.namespace)
+        async with self._client.transport.stream(path, params=params, idle_timeout=self._times.idle) as (status, lines):
+            if status != 200:
+                body = b"".join([line async for line in lines])
+                _raise_watch_status(status, body)
+            async for line in lines:
+                event = _EVENT.decode(line)
+                if event.type == "ERROR":
+                    _raise_watch_status(0, bytes(event.object))
+                obj = decode(scope.kind, event.object) if event.type != "BOOKMARK" else None
+                if obj is None:
+                    version = _bookmark_version(event.object) or version
+                    continue
+                version = obj.metadata.resource_version
+                if event.type == "DELETED":
+                    self._store.remove(scope.kind, obj.namespace, obj.name, obj.uid)
+                else:
+                    self._store.upsert(scope.kind, obj)
+        return version
+
+    async def _back_off(self, why: str) -> None:
+        delay = min(self._times.backoff_most, self._times.backoff_first * 2 ** min(self._failures, 16))
+        self._failures += 1
+        log.log(
+            logging.WARNING if self._failures in (3, 10) else logging.DEBUG,
+            "%s: %s; trying again in %.1f s",
+            self.scope,
+            why,
+            delay,
+        )
+        await asyncio.sleep(delay * (0.5 + random.random() / 2))  # noqa: S311
+
+
+class _BookmarkMeta(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+
+
+class _Bookmark(msgspec.Struct):
+    metadata: _BookmarkMeta
+
+
+def _bookmark_version(raw: msgspec.Raw) -> str:
+    return msgspec.json.decode(raw, type=_Bookmark).metadata.resource_version
+
+
+def _raise_watch_status(status: int, body: bytes) -> None:
+    """Raise what a failed watch means; in-stream errors carry their code in the Status object."""
+    try:
+        parsed = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        parsed = {}
+    code = int(parsed.get("code") or status or 500) if isinstance(parsed, dict) else status
+    reason = str(parsed.get("reason", "")) if isinstance(parsed, dict) else ""
+    message = str(parsed.get("message", "watch failed")) if isinstance(parsed, dict) else "watch failed"
+    if code == 410 or reason in ("Expired", "Gone"):
+        raise ExpiredError(410, reason or "Expired", message)
+    if code == 404:
+        raise NotFoundError(404, reason or "NotFound", message)
+    raise ApiError(code, reason, message)

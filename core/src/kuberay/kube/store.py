@@ -1,0 +1,133 @@
+"""What the operator knows of the cluster: one object per name and kind, indexed by controller owner.
+
+Two sources feed it, watches and the responses of the operator's own writes; the higher resourceVersion wins, so a late
+watch event never undoes a write, and a removed object does not come back.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+
+from kuberay.api.kinds import Kind
+from kuberay.api.objects import Object
+
+Listener = Callable[[Kind, Object | None, Object | None], None]
+"""Called with (kind, before, after) for every change; either side may be None."""
+
+_TOMBSTONES = 20_000
+
+
+def version(obj: Object) -> int:
+    """The resourceVersion as a number (Kubernetes guarantees its order since 1.35, etcd always had it)."""
+    text = obj.metadata.resource_version
+    return int(text) if text.isdigit() else 0
+
+
+class Store:
+    """A `kuberay.plan.observed.View`. Not thread safe: used from the operator's event loop only."""
+
+    def __init__(self) -> None:
+        self._objects: dict[Kind, dict[tuple[str, str], Object]] = {}
+        self._owned: dict[tuple[Kind, str], dict[str, Object]] = {}
+        self._gone: OrderedDict[str, None] = OrderedDict()
+        self._listeners: list[Listener] = []
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call *listener* for each later change."""
+        self._listeners.append(listener)
+
+    def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
+        return self._objects.get(kind, {}).get((namespace, name))
+
+    def owned(self, uid: str, kind: Kind) -> Sequence[Object]:
+        children = self._owned.get((kind, uid))
+        if not children:
+            return ()
+        if len(children) == 1:
+            return tuple(children.values())
+        return [children[name] for name in sorted(children)]
+
+    def all(self, kind: Kind) -> Iterable[Object]:
+        """Every object of *kind*, in no order."""
+        return list(self._objects.get(kind, {}).values())
+
+    def count(self, kind: Kind) -> int:
+        return len(self._objects.get(kind, {}))
+
+    def upsert(self, kind: Kind, obj: Object, *, notify: bool = True) -> bool:
+        """Take in a newer version. False when it is not news. *notify* is off for the writer's own responses."""
+        if obj.uid and obj.uid in self._gone:
+            return False
+        objects = self._objects.setdefault(kind, {})
+        key = (obj.namespace, obj.name)
+        before = objects.get(key)
+        if before is not None and before.uid == obj.uid and version(before) >= version(obj):
+            return False
+        if before is not None and before.uid != obj.uid and version(before) > version(obj):
+            return False
+        if before is not None:
+            self._unindex(kind, before)
+        objects[key] = obj
+        controller = obj.metadata.controller
+        if controller is not None:
+            self._owned.setdefault((kind, controller.uid), {})[obj.name] = obj
+        if notify:
+            self._tell(kind, before, obj)
+        return True
+
+    def mark(self, kind: Kind, obj: Object) -> None:
+        """Replace what is held of an object by a variant of the same version (a delete that was accepted)."""
+        before = self._objects.get(kind, {}).get((obj.namespace, obj.name))
+        if before is None or before.uid != obj.uid:
+            return
+        self._unindex(kind, before)
+        self._objects[kind][obj.namespace, obj.name] = obj
+        controller = obj.metadata.controller
+        if controller is not None:
+            self._owned.setdefault((kind, controller.uid), {})[obj.name] = obj
+
+    def remove(self, kind: Kind, namespace: str, name: str, uid: str, *, notify: bool = True) -> bool:
+        """Forget an object that the API server has removed for good."""
+        if uid:
+            self._gone[uid] = None
+            if len(self._gone) > _TOMBSTONES:
+                self._gone.popitem(last=False)
+        objects = self._objects.get(kind, {})
+        before = objects.get((namespace, name))
+        if before is None or (uid and before.uid != uid):
+            return False
+        del objects[namespace, name]
+        self._unindex(kind, before)
+        if notify:
+            self._tell(kind, before, None)
+        return True
+
+    def replace(
+        self, kind: Kind, listed: Iterable[Object], list_version: int, in_scope: Callable[[Object], bool]
+    ) -> int:
+        """Take in a full list: news are stored, and objects in scope that it lacks and that are not younger than it
+        are removed. Returns how many differences were found."""
+        seen: set[str] = set()
+        differences = 0
+        for obj in listed:
+            seen.add(obj.uid)
+            differences += self.upsert(kind, obj)
+        for obj in list(self._objects.get(kind, {}).values()):
+            if obj.uid not in seen and version(obj) <= list_version and in_scope(obj):
+                differences += self.remove(kind, obj.namespace, obj.name, obj.uid)
+        return differences
+
+    def _unindex(self, kind: Kind, obj: Object) -> None:
+        controller = obj.metadata.controller
+        if controller is None:
+            return
+        children = self._owned.get((kind, controller.uid))
+        if children is not None and children.get(obj.name) is obj:
+            del children[obj.name]
+            if not children:
+                del self._owned[kind, controller.uid]
+
+    def _tell(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        for listener in self._listeners:
+            listener(kind, before, after)

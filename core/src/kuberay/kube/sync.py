@@ -1,0 +1,101 @@
+"""Whether a live object already says all that is wanted, so that an unchanged pass makes no API call.
+
+In sync means: every wanted field is in the live object, and every field we once applied is still wanted. The second half
+is read from ``metadata.managedFields``, where the API server keeps exactly that; nothing of it is stored elsewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from kuberay.api.names import COMPONENT
+
+_IGNORED = frozenset({"apiVersion", "kind"})
+
+
+def in_sync(wanted: Mapping[str, Any], live: Mapping[str, Any], *, manager: str = COMPONENT) -> bool:
+    """True when applying *wanted* would change nothing. *live* is the whole object with its managedFields.
+
+    Values the API server rewrites (``1000m`` becomes ``1``) make this False once; the response of the apply that
+    follows settles it, see `Synced`.
+    """
+    metadata = wanted.get("metadata", {})
+    live_metadata = live.get("metadata", {})
+    for key in ("labels", "annotations", "ownerReferences", "finalizers"):
+        if not _covers(metadata.get(key, {} if key in ("labels", "annotations") else []), live_metadata.get(key)):
+            return False
+    for key, value in wanted.items():
+        if key not in _IGNORED and key != "metadata" and not _covers(value, live.get(key)):
+            return False
+    return all(
+        _wants_all(entry.get("fieldsV1", {}), wanted)
+        for entry in live_metadata.get("managedFields", ())
+        if entry.get("manager") == manager and not entry.get("subresource")
+    )
+
+
+def _covers(wanted: Any, live: Any) -> bool:
+    """Whether *live* contains *wanted*: dictionaries by key, lists item by item."""
+    if isinstance(wanted, Mapping):
+        if not wanted:
+            return True
+        return isinstance(live, Mapping) and all(_covers(value, live.get(key)) for key, value in wanted.items())
+    if isinstance(wanted, list):
+        if not wanted:
+            return not live
+        if not isinstance(live, list) or len(live) < len(wanted):
+            return False
+        if len(live) == len(wanted):
+            if all(_covers(w, have) for w, have in zip(wanted, live, strict=True)):
+                return True
+        elif not isinstance(wanted[0], Mapping):
+            return False
+        # Lists merged by key may hold others' items and another order (ports, owner references).
+        return all(any(_covers(w, have) for have in live) for w in wanted)
+    return bool(wanted == live)
+
+
+def _wants_all(fields: Mapping[str, Any], wanted: Any) -> bool:
+    """Whether every field path in *fields* (FieldsV1) is still part of *wanted*."""
+    for key, below in fields.items():
+        kind, _, rest = key.partition(":")
+        if kind == ".":
+            continue
+        if kind == "f":
+            if not isinstance(wanted, Mapping) or rest not in wanted:
+                return False
+            if below and not _wants_all(below, wanted[rest]):
+                return False
+        elif kind == "k":
+            match = orjson.loads(rest)
+            item = next((i for i in wanted or () if _same_key(i, match)), None) if isinstance(wanted, list) else None
+            if item is None or (below and not _wants_all(below, item)):
+                return False
+        elif kind == "v" and (not isinstance(wanted, list) or orjson.loads(rest) not in wanted):
+            return False
+    return True
+
+
+def _same_key(item: Any, match: Mapping[str, Any]) -> bool:
+    """Keys of list-maps may be defaulted by the server (``protocol``), so an absent one matches."""
+    return isinstance(item, Mapping) and all(item.get(k, v) == v for k, v in match.items())
+
+
+class Synced:
+    """Remembers which (object, version) was found in sync with which wanted bytes. A cache only: losing it costs one
+    comparison, or one no-op apply, per object."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, bytes]] = {}
+
+    def known(self, uid: str, version: str, wanted: bytes) -> bool:
+        return self._known.get(uid) == (version, wanted)
+
+    def remember(self, uid: str, version: str, wanted: bytes) -> None:
+        self._known[uid] = (version, wanted)
+
+    def forget(self, uid: str) -> None:
+        self._known.pop(uid, None)

@@ -1,0 +1,240 @@
+"""Puts the runtime together and runs it: informers, event source, leadership, workers; and ends it in order.
+
+The parts come from outside (`Parts`), so that a simulation runs the same code on a simulated API server and clock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from kuberay.api.kinds import JOB, POD, RAYCLUSTER, RAYJOB, SERVICE, Kind
+from kuberay.api.names import (
+    COMPONENT,
+    HEAD,
+    LABEL_CREATED_BY,
+    LABEL_HEADLESS_SVC,
+    LABEL_NODE_TYPE,
+    LABEL_ORIGIN_CRD,
+    WORKER,
+)
+from kuberay.api.objects import Object
+from kuberay.hooks.calls import Hooks
+from kuberay.kube.client import Client
+from kuberay.kube.clock import Clock
+from kuberay.kube.events import EventRecorder
+from kuberay.kube.informer import Informer, InformerTimes, Scope
+from kuberay.kube.lease import Lease
+from kuberay.kube.store import Store
+from kuberay.operator.controller import Controller, PlanFunction, Setup
+from kuberay.operator.metrics import Metrics
+from kuberay.operator.source import EventSource
+from kuberay.plan.config import PlanConfig
+from kuberay.ray.dashboard import DashboardClient
+
+log = logging.getLogger("kuberay.operator")
+
+RAY_KINDS: tuple[Kind, ...] = (RAYCLUSTER, RAYJOB)
+CHILD_KINDS: tuple[Kind, ...] = (POD, SERVICE, JOB)
+
+STOP_SECONDS = 5.0
+"""How long passes under way may take to finish after a stop was asked for; the whole stop stays below ten seconds."""
+
+
+class LeadershipLostError(Exception):
+    """Another replica may act now; this process must end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parts:
+    """What the runtime is made of."""
+
+    client: Client
+    clock: Clock
+    source: EventSource
+    dashboard: DashboardClient
+    hooks: Hooks
+    config: PlanConfig
+    plans: Mapping[Kind, PlanFunction]
+    gates: Mapping[str, bool] = field(default_factory=dict)
+    namespaces: Sequence[str] = ()
+    workers: int = 16
+    lease: Lease | None = None
+    """None: act at once, without leader election."""
+    instance: str = "kuberay-operator"
+    metrics: Metrics = field(default_factory=Metrics)
+    times: InformerTimes = field(default_factory=InformerTimes)
+
+
+class App:
+    """One operator. `run` returns after `stop`, or raises what ended it."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self.store = Store()
+        self.recorder = EventRecorder(parts.client, parts.clock, instance=parts.instance)
+        self.controller = Controller(
+            Setup(
+                client=parts.client,
+                store=self.store,
+                clock=parts.clock,
+                recorder=self.recorder,
+                dashboard=parts.dashboard,
+                hooks=parts.hooks,
+                config=parts.config,
+                gates=parts.gates,
+                metrics=parts.metrics,
+                plans=parts.plans,
+            )
+        )
+        parts.metrics.watch_queue(self.controller.queue)
+        self.informers = [
+            Informer(parts.client, self.store, scope, parts.times, watch=scope.kind not in RAY_KINDS)
+            for scope in _scopes(parts.namespaces, parts.hooks)
+        ]
+        self._stopping = asyncio.Event()
+        self.leading = False
+
+    def stop(self) -> None:
+        """Ask `run` to end; safe to call from a signal handler and more than once."""
+        self._stopping.set()
+
+    def why_not_ready(self) -> str:
+        """Empty when everything the workers rely on is there."""
+        unsynced = [str(informer.scope) for informer in self.informers if not informer.synced.is_set()]
+        return f"waiting for the first list of {', '.join(unsynced)}" if unsynced else ""
+
+    def why_not_live(self) -> str:
+        """Empty while the store is being kept up to date."""
+        now = asyncio.get_running_loop().time()
+        limit = 3 * self._parts.times.resync
+        for informer in self.informers:
+            if informer.last_list is not None and now - informer.last_list > limit:
+                return f"no full list of {informer.scope} for {now - informer.last_list:.0f} s"
+        return ""
+
+    async def run(self) -> None:
+        """Run until `stop`, or until something that must not fail has failed."""
+        background = [asyncio.create_task(informer.run(), name=str(informer.scope)) for informer in self.informers]
+        recording = asyncio.create_task(self.recorder.run(), name="events")
+        stopping: asyncio.Task[Any] = asyncio.create_task(self._stopping.wait(), name="stop")
+        source_failed = asyncio.ensure_future(self._parts.source.failed)
+        workers: list[asyncio.Task[None]] = []
+        lease_lost: asyncio.Task[None] | None = None
+        try:
+            await self._parts.source.start(self.controller.accept)
+            await _first(
+                stopping,
+                source_failed,
+                asyncio.gather(*(informer.synced.wait() for informer in self.informers)),
+            )
+            if self._parts.lease is not None and not stopping.done():
+                await _first(stopping, source_failed, asyncio.create_task(self._parts.lease.acquire()))
+            if stopping.done():
+                return
+            self.leading = True
+            self._parts.metrics.leader.labels("ray-operator-leader").set(1)
+            if self._parts.lease is not None:
+                lease_lost = asyncio.create_task(self._parts.lease.hold(), name="lease")
+            workers = [
+                asyncio.create_task(self.controller.work(), name=f"worker {n}") for n in range(self._parts.workers)
+            ]
+            log.info("serving %s with %d workers", ", ".join(str(k) for k in RAY_KINDS), len(workers))
+            await _first(stopping, source_failed, *([lease_lost] if lease_lost else []), *workers, *background)
+            if lease_lost is not None and lease_lost.done() and not stopping.done():
+                raise LeadershipLostError("the leader lease was lost; another replica may act now")
+        finally:
+            await self._end(workers, background, recording, lease_lost)
+            for task in (stopping, source_failed):
+                task.cancel()
+
+    async def _end(
+        self,
+        workers: list[asyncio.Task[None]],
+        background: list[asyncio.Task[None]],
+        recording: asyncio.Task[None],
+        lease_lost: asyncio.Task[None] | None,
+    ) -> None:
+        """Workers first, so that the lease is only given up when nothing acts any more."""
+        leading, self.leading = self.leading, False
+        self._parts.metrics.leader.labels("ray-operator-leader").set(0)
+        self.controller.queue.close()
+        self.controller.prober.stop()
+        if workers:
+            _, late = await asyncio.wait(workers, timeout=STOP_SECONDS)
+            await _cancel(late)
+        self.recorder.close()
+        await asyncio.wait([recording], timeout=1.0)
+        await _cancel([recording, *background, *([lease_lost] if lease_lost else [])])
+        lost = lease_lost is not None and lease_lost.done() and not lease_lost.cancelled()
+        if leading and self._parts.lease is not None and not lost:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(1.0):
+                    await self._parts.lease.release()
+        await self._parts.source.stop()
+
+
+async def _first(*awaitables: asyncio.Future[Any]) -> None:
+    """Wait for the first to complete, and raise its exception if it has one."""
+    done, _ = await asyncio.wait(awaitables, return_when=asyncio.FIRST_COMPLETED)
+    for future in done:
+        future.result()
+
+
+async def _cancel(tasks: Collection[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+Matcher = Callable[[Object], bool]
+
+
+def _scopes(namespaces: Sequence[str], hooks: Hooks) -> list[Scope]:
+    """Everything that is listed: children by the labels they carry, Ray kinds for the periodic comparison."""
+    node_types = (HEAD, WORKER, "redis-cleanup")
+    created_by_us = (f"{LABEL_CREATED_BY}={COMPONENT}", _labelled(LABEL_CREATED_BY, COMPONENT))
+    wanted: list[tuple[Kind, tuple[str, Matcher]]] = [
+        (POD, (f"{LABEL_NODE_TYPE} in ({','.join(node_types)})", _labelled(LABEL_NODE_TYPE, *node_types))),
+        # Services carry one of three label families (spec raycluster.md 2.5 to 2.7, rayjob.md 4.3).
+        (SERVICE, created_by_us),
+        (SERVICE, (LABEL_HEADLESS_SVC, _labelled(LABEL_HEADLESS_SVC))),
+        (SERVICE, (LABEL_ORIGIN_CRD, _labelled(LABEL_ORIGIN_CRD))),
+        (JOB, created_by_us),
+        *((kind, ("", _always)) for kind in RAY_KINDS),
+        *((watch.kind, (watch.label_selector, _equal_to(watch.label_selector))) for watch in hooks.watches()),
+    ]
+    everywhere: list[str | None] = [None]
+    return [
+        Scope(kind, namespace if kind.namespaced else None, selector, matches)
+        for namespace in (list(namespaces) or everywhere)
+        for kind, (selector, matches) in wanted
+    ]
+
+
+def _always(_obj: Object) -> bool:
+    return True
+
+
+def _labelled(label: str, *values: str) -> Matcher:
+    def matches(obj: Object) -> bool:
+        value = obj.metadata.labels.get(label)
+        return value is not None and (not values or value in values)
+
+    return matches
+
+
+def _equal_to(selector: str) -> Matcher:
+    """A plugin's selector as a function; ``key=value`` and ``key`` terms."""
+    terms = [term.strip().partition("=") for term in selector.split(",") if term.strip()]
+
+    def matches(obj: Object) -> bool:
+        labels = obj.metadata.labels
+        return all(key in labels and (not sep or labels[key] == value.lstrip("=")) for key, sep, value in terms)
+
+    return matches

@@ -1,0 +1,223 @@
+"""Looks at one object at a time: observe, plan, write, status, events, and when to look again.
+
+The same loop serves every kind; what differs is the plan function. Nothing here knows what a pod is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import logging
+import time
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+
+from kuberay.api.kinds import RAYJOB, Kind
+from kuberay.api.objects import Object, RayObject, from_dict
+from kuberay.hooks.calls import Hooks
+from kuberay.kube.client import Client
+from kuberay.kube.clock import Clock
+from kuberay.kube.errors import ApiError
+from kuberay.kube.events import EventRecorder, Reference
+from kuberay.kube.queue import LOW, NORMAL, QueueClosedError, WorkQueue
+from kuberay.kube.store import Store
+from kuberay.kube.transport import TransportError
+from kuberay.operator.executor import Executor, Outcome
+from kuberay.operator.keys import Key, SelectorIndex, concerned
+from kuberay.operator.logs import log_context
+from kuberay.operator.metrics import Metrics
+from kuberay.operator.prober import Prober
+from kuberay.plan.config import PlanConfig
+from kuberay.plan.model import Event, Plan
+from kuberay.plan.observed import Observed
+from kuberay.ray.dashboard import DashboardClient
+
+log = logging.getLogger("kuberay.operator.controller")
+
+PlanFunction = Callable[[Observed], Plan]
+
+MAX_ROUNDS = 4
+"""Plans per pass: each round sees what the one before wrote. More would mean two rules undo each other."""
+
+
+_origin: contextvars.ContextVar[Key | None] = contextvars.ContextVar("kuberay_origin", default=None)
+"""The key whose pass is writing; tasks started by the pass inherit it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a controller needs of its surroundings."""
+
+    client: Client
+    store: Store
+    clock: Clock
+    recorder: EventRecorder
+    dashboard: DashboardClient
+    hooks: Hooks
+    config: PlanConfig
+    gates: Mapping[str, bool]
+    metrics: Metrics
+    plans: Mapping[Kind, PlanFunction]
+
+
+class Controller:
+    """Owns the queue. `accept` and the store feed it, `work` (run many) empties it."""
+
+    def __init__(self, setup: Setup) -> None:
+        self._setup = setup
+        self._store = setup.store
+        self.queue: WorkQueue[Key] = WorkQueue()
+        self._selectors = SelectorIndex()
+        self._executor = Executor(setup.client, setup.store, setup.clock.now, self._on_written)
+        self.prober = Prober(setup.client, setup.dashboard, setup.clock, self.queue.add)
+        self._priority = NORMAL
+        setup.store.subscribe(self._on_change)
+
+    def accept(self, kind: Kind, event_type: str | None, body: dict[str, object]) -> None:
+        """Take an event of a Ray kind from the event source. Type None marks the source's first list."""
+        obj = from_dict(kind, body)
+        if event_type == "DELETED":
+            self._store.remove(kind, obj.namespace, obj.name, obj.uid)
+            return
+        # A restart's backlog yields to what changes now.
+        self._priority = LOW if event_type is None else NORMAL
+        try:
+            self._store.upsert(kind, obj)
+        finally:
+            self._priority = NORMAL
+
+    def _on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        if kind == RAYJOB:
+            self._selectors.update(before, after)
+        if after is None and before is not None:
+            self._executor.forget(before.uid)
+        for obj in (after, before) if before is None or after is None else (after,):
+            if obj is not None:
+                for key in concerned(kind, obj, self._selectors):
+                    self.queue.add(key, priority=self._priority)
+
+    def _on_written(self, kind: Kind, obj: Object) -> None:
+        """Tell everyone but the writer, who knows."""
+        if kind == RAYJOB:
+            self._selectors.update(None, obj)
+        origin = _origin.get()
+        for key in concerned(kind, obj, self._selectors):
+            if key != origin and not (origin is not None and _is_owner(origin, obj)):
+                self.queue.add(key)
+
+    async def work(self) -> None:
+        """One worker: handle keys until the queue is closed."""
+        metrics = self._setup.metrics
+        while True:
+            try:
+                key = await self.queue.get()
+            except QueueClosedError:
+                return
+            started = time.perf_counter()
+            result = "error"
+            with log_context(object=str(key), reconcileID=uuid.uuid4().hex[:12]), metrics.active(key.kind.kind):
+                try:
+                    delay = await self.reconcile(key)
+                    self.queue.forget(key)
+                    result = "success"
+                    if delay is not None:
+                        result = "requeue_after"
+                        self.queue.add(key, delay=delay.total_seconds())
+                except asyncio.CancelledError:
+                    raise
+                except (ApiError, TransportError, RetryError) as error:
+                    delay_seconds = self.queue.retry(key)
+                    log.warning("will try again in %.1f s: %s", delay_seconds, error)
+                except Exception:
+                    delay_seconds = self.queue.retry(key)
+                    log.exception("unexpected error; will try again in %.1f s", delay_seconds)
+                finally:
+                    self.queue.done(key)
+                    metrics.reconciled(key.kind.kind, result, time.perf_counter() - started)
+
+    async def reconcile(self, key: Key) -> timedelta | None:
+        """One pass. Returns when to look again without a change, or None. Raises when it should be retried."""
+        obj = self._store.get(key.kind, key.namespace, key.name)
+        if not isinstance(obj, RayObject):
+            self.prober.want(key, ())
+            self._setup.metrics.gone(key.kind.kind, key.namespace, key.name)
+            return None
+        token = _origin.set(key)
+        try:
+            return await self._pass(key, obj)
+        finally:
+            _origin.reset(token)
+
+    async def _pass(self, key: Key, obj: RayObject) -> timedelta | None:
+        plan_for = self._setup.plans[key.kind]
+        told: dict[tuple[str, str], Event] = {}
+        outcome = Outcome()
+        plan = Plan()
+        for _ in range(MAX_ROUNDS):
+            observed = self._observe(key, obj)
+            plan = plan_for(observed)
+            self.prober.want(key, plan.probes)
+            outcome = await self._executor.run(obj, plan.stages) if plan.stages else Outcome()
+            for event in (*outcome.events, *plan.events):
+                told.setdefault((event.reason, event.note), event)
+            current = self._store.get(key.kind, key.namespace, key.name)
+            if not isinstance(current, RayObject) or current.uid != obj.uid:
+                return None
+            obj = current
+            if outcome.failure is not None:
+                plan = plan_for(self._observe(key, obj, outcome))
+                break
+            if not outcome.changed:
+                break
+        delay = plan.requeue_after
+        if plan.status is not None:
+            if plan.status_delay > timedelta(0):
+                delay = min(delay, plan.status_delay) if delay is not None else plan.status_delay
+            else:
+                before = obj
+                await self._executor.apply_status(key.kind, obj, plan.status)
+                self._setup.metrics.status_written(key.kind.kind, before, plan.status, self._setup.clock.now())
+        self._tell(key, obj, list(told.values()))
+        if outcome.error is not None:
+            raise RetryError(str(outcome.error)) from outcome.error
+        if outcome.changed:
+            return timedelta(0)
+        return delay
+
+    def _observe(self, key: Key, obj: RayObject, outcome: Outcome | None = None) -> Observed:
+        setup = self._setup
+        return Observed(
+            obj=obj,
+            now=setup.clock.now(),
+            view=self._store,
+            probes=self.prober.results(key),
+            config=setup.config,
+            gates=setup.gates,
+            hooks=setup.hooks,
+            failure=outcome.failure if outcome is not None else None,
+        )
+
+    def _tell(self, key: Key, obj: RayObject, events: list[Event]) -> None:
+        """Events go out after the writes and the status they speak of."""
+        for event in events:
+            self._setup.recorder.emit(
+                Reference(key.kind.api_version, key.kind.kind, key.namespace, key.name, obj.uid, event.field_path),
+                type_=event.type,
+                reason=event.reason,
+                action=event.action,
+                note=event.note,
+                controller=f"{key.kind.kind.lower()}-controller",
+                count=event.count,
+            )
+
+
+class RetryError(Exception):
+    """A write failed; the pass is repeated after a back-off. The text is the write's own error."""
+
+
+def _is_owner(origin: Key, obj: Object) -> bool:
+    """Whether the pass that wrote *obj* was its owner's, which therefore already knows."""
+    owner = obj.metadata.controller
+    return owner is not None and owner.kind == origin.kind.kind and owner.name == origin.name

@@ -1,0 +1,244 @@
+"""Performs a plan's writes: stage by stage, each write safe on its own, and every answer stored at once.
+
+It decides nothing about what should exist. What it guards: never touch what another controller owns, never delete
+another object of the same name, never create twice when an answer was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import orjson
+
+from kuberay.api.kinds import Kind
+from kuberay.api.objects import Child, Object, RayObject, decode
+from kuberay.kube.client import Client
+from kuberay.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
+from kuberay.kube.store import Store
+from kuberay.kube.sync import Synced, in_sync
+from kuberay.kube.transport import TransportError
+from kuberay.plan.model import Apply, Create, Delete, Event, Patch, Stage, Write, WriteFailure
+
+log = logging.getLogger("kuberay.operator.executor")
+
+FIRST_BATCH = 4
+"""Creates sent side by side at first; each clean batch doubles it (slow start: a refusing quota costs few calls)."""
+
+
+class NotOwnedError(Exception):
+    """The name is taken by an object that this owner does not control."""
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What came of a plan's writes."""
+
+    changed: bool = False
+    failure: WriteFailure | None = None
+    error: Exception | None = None
+    events: list[Event] = field(default_factory=list)
+
+
+class Executor:
+    """Shared by all workers. *written* is told of every object a write brought back, so that others can react."""
+
+    def __init__(
+        self,
+        client: Client,
+        store: Store,
+        now: Callable[[], datetime],
+        written: Callable[[Kind, Object], None],
+    ) -> None:
+        self._client = client
+        self._store = store
+        self._now = now
+        self._written = written
+        self._synced = Synced()
+
+    def forget(self, uid: str) -> None:
+        """The object is gone; drop what is remembered about it."""
+        self._synced.forget(uid)
+
+    async def run(self, owner: RayObject, stages: list[Stage]) -> Outcome:
+        """Perform *stages* for *owner*; stops at the first stage with a failed write that is not optional."""
+        outcome = Outcome()
+        for stage in stages:
+            for batch in _batches(stage):
+                if len(batch) == 1:
+                    await self._one(owner, batch[0], outcome)
+                else:
+                    async with asyncio.TaskGroup() as group:
+                        for write in batch:
+                            group.create_task(self._one(owner, write, outcome))
+                if outcome.failure is not None:
+                    return outcome
+        return outcome
+
+    async def apply_status(self, kind: Kind, owner: RayObject, status: dict[str, Any]) -> None:
+        """Write the whole status; an object that is gone meanwhile is nobody's problem."""
+        body = {
+            "apiVersion": kind.api_version,
+            "kind": kind.kind,
+            "metadata": {"name": owner.name, "namespace": owner.namespace, "uid": owner.uid},
+            "status": status,
+        }
+        try:
+            raw = await self._client.apply(kind, owner.namespace, owner.name, body, subresource="status")
+        except NotFoundError:
+            return
+        self._take(kind, raw)
+
+    async def _one(self, owner: RayObject, write: Write, outcome: Outcome) -> None:
+        try:
+            event = await self._perform(owner, write)
+        except (ApiError, TransportError, NotOwnedError) as error:
+            text = str(error)
+            if write.failed is not None:
+                outcome.events.append(write.failed(text))
+            log.warning("%s %s %s/%s failed: %s", type(write).__name__, write.kind, write.namespace, write.name, text)
+            if not write.optional and outcome.failure is None:
+                reason = error.reason if isinstance(error, ApiError) else type(error).__name__
+                outcome.failure = WriteFailure(write.kind.kind, write.name, write.marker, text, reason)
+                outcome.error = error
+            return
+        if event is not _UNCHANGED:
+            outcome.changed = True
+            if event is not None:
+                outcome.events.append(event)
+
+    async def _perform(self, owner: RayObject, write: Write) -> Event | None:
+        """One write; the event to tell, or `_UNCHANGED` when nothing had to be done."""
+        match write:
+            case Create():
+                return await self._create(owner, write)
+            case Apply():
+                return await self._apply(owner, write)
+            case Delete():
+                return await self._delete(write)
+            case Patch():
+                body = write.body
+                if write.resource_version:
+                    metadata = {**body.get("metadata", {}), "resourceVersion": write.resource_version}
+                    body = {**body, "metadata": metadata}
+                raw = await self._client.merge_patch(write.kind, write.namespace, write.name, body)
+                self._take(write.kind, raw)
+                return write.done
+        raise AssertionError(f"unknown write {type(write).__name__}")
+
+    async def _create(self, owner: RayObject, write: Create) -> Event | None:
+        body = write.body() if callable(write.body) else write.body
+        try:
+            raw = await self._client.create(write.kind, write.namespace, body)
+        except AlreadyExistsError as error:
+            # Another actor with the same view chose the same name, or our own earlier answer was lost.
+            await self._adopt(owner, write, error)
+            return _UNCHANGED
+        except (TransportError, ApiError) as error:
+            if isinstance(error, ApiError) and error.status < 500:
+                raise
+            await self._adopt(owner, write, error)
+            return write.done
+        self._take(write.kind, raw)
+        return write.done
+
+    async def _adopt(self, owner: RayObject, write: Write, cause: Exception) -> Object:
+        """After a create whose outcome is unclear: the object if it exists and is ours, else the cause again."""
+        try:
+            obj = self._take(write.kind, await self._client.get(write.kind, write.namespace, write.name))
+        except (ApiError, TransportError):
+            raise cause from None
+        controller = obj.metadata.controller
+        if controller is None or controller.uid != owner.uid:
+            raise NotOwnedError(_not_owned(write, owner)) from None
+        return obj
+
+    async def _apply(self, owner: RayObject, write: Apply) -> Event | None:
+        live = self._store.get(write.kind, write.namespace, write.name)
+        if live is None:
+            try:
+                live = self._take(write.kind, await self._client.get(write.kind, write.namespace, write.name))
+            except NotFoundError:
+                raw = await self._client.apply(write.kind, write.namespace, write.name, write.body)
+                obj = self._take(write.kind, raw)
+                self._synced.remember(obj.uid, obj.metadata.resource_version, orjson.dumps(write.body))
+                return write.done
+        controller = live.metadata.controller
+        foreign = controller is None or controller.uid != owner.uid
+        if write.create_only and not foreign:
+            return _UNCHANGED
+        if foreign and not (controller is None and _wants_no_owner(write)):
+            if write.create_only:
+                return _UNCHANGED
+            raise NotOwnedError(_not_owned(write, owner))
+        if live.deleting:
+            return _UNCHANGED
+        wanted = orjson.dumps(write.body)
+        if self._synced.known(live.uid, live.metadata.resource_version, wanted):
+            return _UNCHANGED
+        if isinstance(live, Child) and in_sync(write.body, live.body()):
+            self._synced.remember(live.uid, live.metadata.resource_version, wanted)
+            return _UNCHANGED
+        before = live.metadata.resource_version
+        body = {**write.body, "metadata": {**write.body["metadata"], "uid": live.uid}}
+        obj = self._take(
+            write.kind,
+            await self._client.apply(write.kind, write.namespace, write.name, body, subresource=write.subresource),
+        )
+        self._synced.remember(obj.uid, obj.metadata.resource_version, wanted)
+        return _UNCHANGED if obj.metadata.resource_version == before else write.updated
+
+    async def _delete(self, write: Delete) -> Event | None:
+        try:
+            await self._client.delete(
+                write.kind, write.namespace, write.name, uid=write.uid, propagation=write.propagation
+            )
+        except (NotFoundError, ConflictError):
+            # Gone, or replaced by another object of the same name: this one is no more.
+            self._store.remove(write.kind, write.namespace, write.name, write.uid, notify=False)
+            return write.done
+        live = self._store.get(write.kind, write.namespace, write.name)
+        if live is not None and live.uid == write.uid and not live.deleting:
+            metadata = msgspec.structs.replace(live.metadata, deletion_timestamp=self._now())
+            # Same version as before: the watch event that follows is newer and takes its place.
+            self._store.mark(write.kind, msgspec.structs.replace(live, metadata=metadata))
+        return write.done
+
+    def _take(self, kind: Kind, raw: bytes) -> Object:
+        obj = decode(kind, raw)
+        self._store.upsert(kind, obj, notify=False)
+        self._written(kind, obj)
+        return obj
+
+
+_UNCHANGED = Event(reason="", note="")
+"""Marks a write that found nothing to do."""
+
+
+def _wants_no_owner(write: Apply) -> bool:
+    return not write.body.get("metadata", {}).get("ownerReferences")
+
+
+def _not_owned(write: Write, owner: RayObject) -> str:
+    return (
+        f"{write.kind.kind} {write.namespace}/{write.name} already exists and is not owned by this {owner.kind}; "
+        f"rename one of them"
+    )
+
+
+def _batches(stage: Stage) -> Iterator[list[Write]]:
+    """All other writes at once, then creates in growing batches."""
+    creates: list[Write] = [write for write in stage if isinstance(write, Create)]
+    others: list[Write] = [write for write in stage if not isinstance(write, Create)]
+    if others:
+        yield others
+    size, start = FIRST_BATCH, 0
+    while start < len(creates):
+        yield creates[start : start + size]
+        start += size
+        size = min(2 * size, 64)

@@ -1,0 +1,66 @@
+"""Whether the operator can work on this cluster at all: reachable, CRDs there, permissions given.
+
+Each failure is one sentence that says what is wrong and what to do; the process then ends with exit code 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import orjson
+
+from kuberay.api.kinds import Kind
+from kuberay.kube.client import Client
+from kuberay.kube.errors import ForbiddenError, NotFoundError, raise_for_status
+from kuberay.kube.transport import TransportError
+
+
+class StartError(Exception):
+    """Start-up cannot go on; the text is for the user."""
+
+
+async def check_cluster(
+    client: Client, server: str, ray_kinds: Sequence[Kind], children: Sequence[Kind], namespaces: Sequence[str]
+) -> None:
+    """Raise `StartError` at the first thing that is missing."""
+    try:
+        await _call(client, "/version")
+    except TransportError as error:
+        raise StartError(
+            f"The API server at {server} cannot be reached ({error}); check the kubeconfig and the network."
+        ) from error
+    except ForbiddenError as error:
+        raise StartError(f"The API server at {server} refuses the operator's credentials: {error}.") from error
+    for kind in ray_kinds:
+        await _check_served(client, kind)
+    for kind in (*ray_kinds, *children):
+        for namespace in namespaces or [""]:
+            await _check_list(client, kind, namespace)
+
+
+async def _check_served(client: Client, kind: Kind) -> None:
+    try:
+        served = orjson.loads(await _call(client, f"/apis/{kind.group}/{kind.version}"))
+        names = {resource["name"] for resource in served.get("resources", ())}
+    except NotFoundError:
+        names = set()
+    if kind.plural not in names:
+        raise StartError(f"The CRD {kind} is not installed; run: kuberay crds | kubectl apply --server-side -f -")
+
+
+async def _check_list(client: Client, kind: Kind, namespace: str) -> None:
+    where = f"in namespace {namespace}" if namespace else "in all namespaces"
+    try:
+        async for _ in client.list_pages(kind, namespace or None, chunk=1):
+            break
+    except ForbiddenError as error:
+        raise StartError(
+            f"The operator may not list {kind} {where}; grant it with: kuberay rbac | kubectl apply -f - "
+            f"(the API server says: {error})"
+        ) from error
+
+
+async def _call(client: Client, path: str) -> bytes:
+    response = await client.transport.request("GET", path)
+    raise_for_status(response)
+    return response.body

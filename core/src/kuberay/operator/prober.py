@@ -1,0 +1,135 @@
+"""Asks the slow outside world beside the queue: Ray dashboards and unwatched objects, with bounds, and tells by key.
+
+A plan names the probes it wants; each runs until a later plan stops naming it. Only a changed answer wakes the key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+import orjson
+
+from kuberay.api.kinds import SECRET
+from kuberay.kube.client import Client
+from kuberay.kube.clock import Clock
+from kuberay.kube.errors import ApiError, NotFoundError
+from kuberay.kube.transport import TransportError
+from kuberay.operator.keys import Key
+from kuberay.plan.model import AuthSecret, JobInfoProbe, ObjectProbe, Probe, ProbeResult, StopJobCall
+from kuberay.ray.dashboard import DashboardClient, DashboardError, DashboardTarget
+
+log = logging.getLogger("kuberay.operator.prober")
+
+_TOKEN_SECONDS = 30.0
+
+
+class Prober:
+    """Runs probes as tasks of the operator's loop, at most *concurrency* requests at a time."""
+
+    def __init__(
+        self,
+        client: Client,
+        dashboard: DashboardClient,
+        clock: Clock,
+        changed: Callable[[Key], None],
+        *,
+        concurrency: int = 64,
+    ) -> None:
+        self._client = client
+        self._dashboard = dashboard
+        self._clock = clock
+        self._changed = changed
+        self._limit = asyncio.Semaphore(concurrency)
+        self._tasks: dict[Key, dict[Probe, asyncio.Task[None]]] = {}
+        self._results: dict[Key, dict[Probe, ProbeResult]] = {}
+        self._tokens: dict[AuthSecret, tuple[float, str]] = {}
+
+    def results(self, key: Key) -> Mapping[Probe, ProbeResult]:
+        """The newest answers for *key*."""
+        return dict(self._results.get(key, {}))
+
+    def want(self, key: Key, probes: Sequence[Probe]) -> None:
+        """From now on run exactly *probes* for *key*."""
+        tasks = self._tasks.setdefault(key, {})
+        wanted = set(probes)
+        for probe in [p for p in tasks if p not in wanted]:
+            tasks.pop(probe).cancel()
+            self._results.get(key, {}).pop(probe, None)
+        for probe in probes:
+            if probe not in tasks:
+                tasks[probe] = asyncio.create_task(self._run(key, probe), name=f"probe {key}")
+        if not tasks:
+            del self._tasks[key]
+            self._results.pop(key, None)
+
+    def stop(self) -> None:
+        """End all probes."""
+        for tasks in self._tasks.values():
+            for task in tasks.values():
+                task.cancel()
+        self._tasks.clear()
+        self._results.clear()
+
+    async def _run(self, key: Key, probe: Probe) -> None:
+        failures = 0
+        while True:
+            async with self._limit:
+                result = await self._ask(probe)
+            results = self._results.setdefault(key, {})
+            before = results.get(probe)
+            if result.outcome == "error":
+                failures += 1
+                since = before.failing_since if before is not None and before.failing_since else result.at
+                result = ProbeResult("error", result.at, before.value if before else {}, result.error, since)
+            else:
+                failures = 0
+            results[probe] = result
+            if before is None or (before.outcome, before.value) != (result.outcome, result.value):
+                self._changed(key)
+            if isinstance(probe, StopJobCall):
+                return
+            # An unreachable head is asked less often, but often enough to notice its return within half a minute.
+            seconds = probe.interval.total_seconds()
+            await asyncio.sleep(min(seconds * 2 ** min(failures, 4), max(30.0, seconds)))
+
+    async def _ask(self, probe: Probe) -> ProbeResult:
+        now = self._clock.now()
+        try:
+            match probe:
+                case ObjectProbe():
+                    await self._client.get(probe.kind, probe.namespace, probe.name)
+                    return ProbeResult("found", now)
+                case JobInfoProbe():
+                    info = await self._dashboard.job_info(await self._target(probe), probe.job_id)
+                    if info is None:
+                        return ProbeResult("absent", now)
+                    return ProbeResult("found", now, info.as_dict())
+                case StopJobCall():
+                    stopped = await self._dashboard.stop_job(await self._target(probe), probe.job_id)
+                    return ProbeResult("found", now, {"stopped": stopped})
+        except NotFoundError as error:
+            if isinstance(probe, ObjectProbe):
+                return ProbeResult("absent", now)
+            return ProbeResult("error", now, error=str(error))
+        except (ApiError, TransportError, DashboardError) as error:
+            return ProbeResult("error", now, error=str(error))
+
+    async def _target(self, probe: JobInfoProbe | StopJobCall) -> DashboardTarget:
+        token = await self._token(probe.auth) if probe.auth is not None else None
+        return DashboardTarget(probe.address, probe.namespace, probe.service, token)
+
+    async def _token(self, secret: AuthSecret) -> str:
+        loop = asyncio.get_running_loop()
+        cached = self._tokens.get(secret)
+        if cached is not None and loop.time() - cached[0] < _TOKEN_SECONDS:
+            return cached[1]
+        body = orjson.loads(await self._client.get(SECRET, secret.namespace, secret.name))
+        data = (body.get("data") or {}).get(secret.key)
+        if not data:
+            raise DashboardError(f"Secret {secret.namespace}/{secret.name} has no key {secret.key}")
+        token = base64.b64decode(data).decode().strip()
+        self._tokens[secret] = (loop.time(), token)
+        return token

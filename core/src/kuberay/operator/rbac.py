@@ -1,0 +1,88 @@
+"""The permissions the operator needs, and no more: core rules beside what uses them, plus those of enabled plugins.
+
+``kuberay rbac`` prints them, the demo and the charts install them, and a test holds them against the calls really made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from kuberay.api.names import APP_NAME, COMPONENT
+from kuberay.hooks.types import PolicyRule
+
+Manifest = dict[str, Any]
+
+READ = ("get", "list", "watch")
+
+CORE_RULES: tuple[PolicyRule, ...] = (
+    # Ray kinds: watched; RayJobs create, suspend and delete their clusters, and finalizers are patched.
+    PolicyRule(("ray.io",), ("rayclusters", "rayjobs"), (*READ, "create", "patch", "delete")),
+    PolicyRule(("ray.io",), ("rayclusters/status", "rayjobs/status"), ("patch",)),
+    # Owner references with blockOwnerDeletion need this where OwnerReferencesPermissionEnforcement is on.
+    PolicyRule(("ray.io",), ("rayclusters/finalizers", "rayjobs/finalizers"), ("update",)),
+    PolicyRule(("",), ("pods",), (*READ, "create", "delete", "patch")),
+    PolicyRule(("",), ("services",), (*READ, "create", "patch", "delete")),
+    PolicyRule(("batch",), ("jobs",), (*READ, "create", "delete")),
+    # Dashboard tokens are read one by one, never listed.
+    PolicyRule(("",), ("secrets",), ("get",)),
+    PolicyRule(("events.k8s.io",), ("events",), ("create", "patch")),
+)
+"""Rules of the ClusterRole, or of one Role per watched namespace."""
+
+PROXY_RULES: tuple[PolicyRule, ...] = (PolicyRule(("",), ("services/proxy",), ("get", "create")),)
+"""Only with ``useKubernetesProxy``."""
+
+ELECTION_RULES: tuple[PolicyRule, ...] = (
+    PolicyRule(("coordination.k8s.io",), ("leases",), ("get", "create", "update")),
+)
+"""Rules of the Role in the operator's own namespace."""
+
+
+def rbac_manifests(
+    *,
+    namespace: str,
+    plugin_rules: Sequence[PolicyRule] = (),
+    watch_namespaces: Sequence[str] = (),
+    name: str = COMPONENT,
+    proxy: bool = False,
+) -> list[Manifest]:
+    """ServiceAccount, Role for the Lease, and the operator's rules cluster-wide or per watched namespace."""
+    rules = [*CORE_RULES, *(PROXY_RULES if proxy else ()), *plugin_rules]
+    manifests = [
+        _object("v1", "ServiceAccount", name, namespace),
+        _role("Role", f"{name}-leader-election", namespace, ELECTION_RULES),
+        _binding("Role", f"{name}-leader-election", namespace, name, namespace),
+    ]
+    if not watch_namespaces:
+        return [*manifests, _role("ClusterRole", name, "", rules), _binding("ClusterRole", name, "", name, namespace)]
+    for watched in watch_namespaces:
+        manifests += [_role("Role", name, watched, rules), _binding("Role", name, watched, name, namespace)]
+    return manifests
+
+
+def _object(api_version: str, kind: str, name: str, namespace: str) -> Manifest:
+    metadata: Manifest = {
+        "name": name,
+        "labels": {"app.kubernetes.io/name": COMPONENT, "app.kubernetes.io/part-of": APP_NAME},
+    }
+    if namespace:
+        metadata["namespace"] = namespace
+    return {"apiVersion": api_version, "kind": kind, "metadata": metadata}
+
+
+def _role(kind: str, name: str, namespace: str, rules: Sequence[PolicyRule]) -> Manifest:
+    return {
+        **_object("rbac.authorization.k8s.io/v1", kind, name, namespace),
+        "rules": [
+            {"apiGroups": list(r.api_groups), "resources": list(r.resources), "verbs": list(r.verbs)} for r in rules
+        ],
+    }
+
+
+def _binding(kind: str, name: str, namespace: str, account: str, account_namespace: str) -> Manifest:
+    return {
+        **_object("rbac.authorization.k8s.io/v1", f"{kind}Binding", name, namespace),
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": account_namespace}],
+    }

@@ -1,0 +1,252 @@
+"""Everything the operator can be told: KubeRay's flags, configuration file and environment variables, in one model.
+
+Precedence and names are KubeRay's (operator.md 2, 3, 9): with ``--config`` the file decides and most flags are ignored;
+environment variables always count. Keys that KubeRay has and ignores are honoured where they have an obvious meaning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, Literal
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from kuberay.plan.config import PlanConfig
+
+API_VERSION = "config.ray.io/v1alpha1"
+KIND = "Configuration"
+
+SCHEDULERS = ("volcano", "yunikorn", "scheduler-plugins", "kai-scheduler")
+"""Values of ``batchScheduler``; each is also the name of the plugin that provides it."""
+
+DEFAULT_PLUGINS = ("autoscaler-v2",)
+"""On unless ``plugins.enabled`` says otherwise, as far as they are installed: KubeRay has them built in."""
+
+Encoder = Literal["json", "console"]
+
+
+class SettingsError(Exception):
+    """What is wrong with the settings, in one sentence; ends start-up with exit code 1."""
+
+
+class PluginSettings(BaseModel):
+    """Which plugins are on, and their own sections."""
+
+    model_config = ConfigDict(extra="allow")
+
+    enabled: list[str] | None = None
+    """Entry point names of the plugins to load. Default: ``autoscaler-v2`` if it is installed. A batch scheduler chosen
+    with ``batchScheduler`` is added. A name that is not installed is an error."""
+
+
+class Settings(BaseModel):
+    """The configuration file's keys; flags carry the same names in kebab case."""
+
+    model_config = ConfigDict(alias_generator=lambda name: _camel(name), populate_by_name=True, extra="ignore")
+
+    metrics_addr: str = ":8080"
+    """Listener of ``/metrics``; ``0`` turns it off. Default as KubeRay's, whose shipped probes use it."""
+    probe_addr: str = ":8082"
+    """Listener of ``/livez``, ``/healthz`` and ``/readyz``."""
+    enable_leader_election: bool = True
+    """Whether to hold the Lease ``ray-operator-leader`` before acting. Turn off only for a single local process."""
+    leader_election_namespace: str = ""
+    """Namespace of the Lease; empty means the operator pod's own."""
+    reconcile_concurrency: int = Field(default=1, ge=0)
+    """Each unit allows 16 objects to be worked on at once: a worker here is a coroutine that mostly waits for its own
+    writes, where KubeRay's is a thread. 0 counts as 1."""
+    qps: float = Field(default=0, ge=0)
+    """Requests per second to the API server, client wide; 0 means no limit of our own. KubeRay's default is 100; today's
+    API servers ration clients themselves, and throttled requests are repeated when the server says so."""
+    burst: int = Field(default=200, ge=0)
+    """How many requests may go at once when ``qps`` is set."""
+    watch_namespace: str = ""
+    """Comma-separated namespaces to serve; empty means all."""
+    log_file: str = ""
+    """Also write the log to this file."""
+    log_file_encoder: Encoder = "json"
+    log_stdout_encoder: Encoder = "json"
+    """``json`` (one object a line) or ``console``. Logs go to standard error."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    batch_scheduler: str = ""
+    """``volcano``, ``yunikorn``, ``scheduler-plugins`` or ``kai-scheduler``: turns on the plugin of that name."""
+    enable_batch_scheduler: bool = False
+    """Deprecated spelling of ``batchScheduler: volcano``."""
+    head_sidecar_containers: list[dict[str, Any]] = Field(default_factory=list)
+    worker_sidecar_containers: list[dict[str, Any]] = Field(default_factory=list)
+    """Containers appended last to every head, or worker, pod."""
+    default_container_envs: list[dict[str, Any]] = Field(default_factory=list)
+    """Environment added to the Ray container of every pod where no entry of that name exists."""
+    default_pod_annotations: dict[str, str] = Field(default_factory=dict)
+    default_pod_labels: dict[str, str] = Field(default_factory=dict)
+    """Added to head and worker pods for keys not present."""
+    use_kubernetes_proxy: bool = False
+    """Reach Ray dashboards through the API server's service proxy instead of cluster DNS."""
+    enable_metrics: bool = False
+    """Whether the ``kuberay_*`` metrics are exported; runtime metrics always are."""
+    delete_ray_job_after_job_finishes: bool = Field(default=False, alias="deleteRayJobAfterJobFinishes")
+    """With ``shutdownAfterJobFinishes``: delete the RayJob instead of only its cluster."""
+    plugins: PluginSettings = Field(default_factory=PluginSettings)
+
+    feature_gates: str = ""
+    """``Name=true,Name=false``; ``AllAlpha`` and ``AllBeta`` set whole stages."""
+
+    @field_validator("reconcile_concurrency")
+    @classmethod
+    def _at_least_one(cls, value: int) -> int:
+        return value or 1
+
+    @field_validator("log_file_encoder", "log_stdout_encoder", mode="before")
+    @classmethod
+    def _empty_is_json(cls, value: Any) -> Any:
+        return value or "json"
+
+    @model_validator(mode="after")
+    def _one_scheduler(self) -> Settings:
+        if self.enable_batch_scheduler and self.batch_scheduler:
+            raise ValueError("batchScheduler and the deprecated enableBatchScheduler are both set; keep batchScheduler")
+        if self.batch_scheduler and self.batch_scheduler not in SCHEDULERS:
+            raise ValueError(
+                f"batchScheduler is {self.batch_scheduler!r}, which no plugin provides; use one of {', '.join(SCHEDULERS)}"
+            )
+        return self
+
+    @property
+    def namespaces(self) -> list[str]:
+        """Namespaces to watch, trimmed; empty means all (an empty element does not widen the list)."""
+        return [name for part in self.watch_namespace.split(",") if (name := part.strip())]
+
+    @property
+    def workers(self) -> int:
+        return 16 * self.reconcile_concurrency
+
+    def enabled_plugins(self) -> tuple[list[str], set[str]]:
+        """Names to load, and which of them may be missing."""
+        explicit = self.plugins.enabled
+        names = list(DEFAULT_PLUGINS if explicit is None else explicit)
+        optional = set(DEFAULT_PLUGINS) if explicit is None else set()
+        scheduler = self.batch_scheduler or ("volcano" if self.enable_batch_scheduler else "")
+        if scheduler and scheduler not in names:
+            names.append(scheduler)
+        return names, optional
+
+
+class Environment(BaseSettings):
+    """Environment variables, with KubeRay's names and its way of reading them (operator.md 9)."""
+
+    model_config = SettingsConfigDict(extra="ignore", case_sensitive=True)
+
+    ENABLE_WEBHOOKS: str = ""
+    CLUSTER_DOMAIN: str = ""
+    ENABLE_INIT_CONTAINER_INJECTION: str = ""
+    ENABLE_PROBES_INJECTION: str = ""
+    RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV: str = ""
+    ENABLE_RANDOM_POD_DELETE: str = ""
+    ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE: str = ""
+    DELETE_RAYJOB_CR_AFTER_JOB_FINISHES: str = ""
+    RAYJOB_DEPLOYMENT_STATUS_TRANSITION_GRACE_PERIOD_SECONDS: str = ""
+    RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS: str = ""
+    ENABLE_LOGIN_SHELL: str = ""
+    ENABLE_DETERMINISTIC_HEAD_POD_NAME: str = ""
+    POD_NAMESPACE: str = ""
+    """Not KubeRay's: the operator's own namespace where no service account file tells it."""
+
+    def plan_config(self, settings: Settings, operator_version: str) -> PlanConfig:
+        """What plans need of both sources."""
+        requeue = _integer(self.RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV, 300)
+        timeout = _integer(self.RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS, 300)
+        grace = _integer(self.RAYJOB_DEPLOYMENT_STATUS_TRANSITION_GRACE_PERIOD_SECONDS, 300)
+        return PlanConfig(
+            operator_version=operator_version,
+            cluster_domain=self.CLUSTER_DOMAIN or "cluster.local",
+            init_container_injection=not _is(self.ENABLE_INIT_CONTAINER_INJECTION, "false"),
+            probes_injection=not _is(self.ENABLE_PROBES_INJECTION, "false"),
+            head_cluster_ip_service=_is(self.ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE, "true"),
+            login_shell=_is(self.ENABLE_LOGIN_SHELL, "true"),
+            deterministic_head_pod_name=_is(self.ENABLE_DETERMINISTIC_HEAD_POD_NAME, "true"),
+            random_pod_delete=_is(self.ENABLE_RANDOM_POD_DELETE, "true"),
+            requeue_period=timedelta(seconds=max(0, requeue)),
+            delete_rayjob_after_finish=_is(self.DELETE_RAYJOB_CR_AFTER_JOB_FINISHES, "true")
+            or settings.delete_ray_job_after_job_finishes,
+            job_transition_grace=timedelta(seconds=grace),
+            job_status_check_timeout=timedelta(seconds=timeout if timeout > 0 else 300),
+            head_sidecars=settings.head_sidecar_containers,
+            worker_sidecars=settings.worker_sidecar_containers,
+            default_envs=settings.default_container_envs,
+            default_pod_annotations=settings.default_pod_annotations,
+            default_pod_labels=settings.default_pod_labels,
+            use_kubernetes_proxy=settings.use_kubernetes_proxy,
+        )
+
+
+def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
+    """The process environment, or the given one."""
+    if variables is None:
+        return Environment()
+    known: dict[str, Any] = {k: v for k, v in variables.items() if k in Environment.model_fields}
+    return Environment(**known)
+
+
+FLAGS_KEPT_WITH_FILE = ("feature_gates", "log_file_encoder", "log_stdout_encoder", "log_level")
+
+
+def load_settings(config_file: str, flags: Mapping[str, Any]) -> Settings:
+    """Settings from a file, or from *flags* (field names to values; only those the user gave).
+
+    Raises `SettingsError` with the file, the key and what is wrong.
+    """
+    if not config_file:
+        return _build(dict(flags), "flags")
+    try:
+        content = yaml.safe_load(Path(config_file).read_text())
+    except OSError as error:
+        raise SettingsError(f"Cannot read the configuration file {config_file}: {error.strerror or error}.") from error
+    except yaml.YAMLError as error:
+        place = f" (line {error.problem_mark.line + 1})" if getattr(error, "problem_mark", None) else ""  # type: ignore[attr-defined]
+        raise SettingsError(f"The configuration file {config_file} is not YAML{place}.") from error
+    if not isinstance(content, dict):
+        raise SettingsError(f"The configuration file {config_file} must hold a mapping with apiVersion and kind.")
+    if content.get("apiVersion") != API_VERSION or content.get("kind") != KIND:
+        raise SettingsError(
+            f"The configuration file {config_file} must say apiVersion: {API_VERSION} and kind: {KIND}; it says "
+            f"{content.get('apiVersion')!r} and {content.get('kind')!r}."
+        )
+    values = {k: v for k, v in content.items() if k not in ("apiVersion", "kind") and v is not None}
+    values.update({_camel(k): flags[k] for k in FLAGS_KEPT_WITH_FILE if k in flags})
+    return _build(values, f"configuration file {config_file}")
+
+
+def _build(values: dict[str, Any], source: str) -> Settings:
+    try:
+        return Settings.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        message = first["msg"].removeprefix("Value error, ")
+        given = f" (given: {first['input']!r})" if where else ""
+        raise SettingsError(f"{source}: {where + ': ' if where else ''}{message}{given}.") from error
+
+
+def _camel(name: str) -> str:
+    first, *rest = name.split("_")
+    return first + "".join(part.capitalize() for part in rest)
+
+
+def _is(value: str, word: str) -> bool:
+    return value.lower() == word
+
+
+def _integer(value: str, default: int) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        return default
+
+
+def own_namespace(connection_namespace: str, environment: Environment) -> str:
+    """Namespace the operator itself lives in; empty when it cannot be told."""
+    return environment.POD_NAMESPACE or connection_namespace

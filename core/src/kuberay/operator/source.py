@@ -1,0 +1,133 @@
+"""Where events of the Ray kinds come from: kopf, in a thread and loop of its own, reduced to a thin event source.
+
+kopf watches, reconnects and re-authenticates; it keeps no state, writes nothing, and its handler only hands the object
+over. If it ends for any reason, the operator ends (Kubernetes restarts it): a silent watcher would be worse.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import kopf
+
+from kuberay.api.kinds import Kind
+from kuberay.kube.connection import Connection
+
+log = logging.getLogger("kuberay.operator.source")
+
+Sink = Callable[[Kind, str | None, dict[str, Any]], None]
+"""Called in the operator's loop with (kind, event type, object); type None is the first list."""
+
+
+class EventSource(Protocol):
+    """Delivers objects of the Ray kinds. `failed` completes only when the source can deliver no more."""
+
+    failed: asyncio.Future[None]
+
+    async def start(self, sink: Sink) -> None: ...
+    async def stop(self) -> None: ...
+
+
+class KopfSource:
+    """An `EventSource` for a real cluster."""
+
+    def __init__(self, connection: Connection, kinds: list[Kind], namespaces: list[str]) -> None:
+        self._connection = connection
+        self._kinds = kinds
+        self._namespaces = namespaces
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def start(self, sink: Sink) -> None:
+        """Start watching; returns when the watchers run, raises what kept them from running."""
+        loop = asyncio.get_running_loop()
+        ready = threading.Event()
+        registry = self._registry(loop, sink)
+
+        def fail(error: BaseException | None) -> None:
+            if not self.failed.done() and not self._stop.is_set():
+                self.failed.set_exception(error or RuntimeError("the event source ended"))
+
+        def run() -> None:
+            error: BaseException | None = None
+            try:
+                asyncio.run(
+                    kopf.operator(
+                        registry=registry,
+                        settings=_settings(),
+                        standalone=True,
+                        clusterwide=not self._namespaces,
+                        namespaces=self._namespaces,
+                        stop_flag=self._stop,
+                        ready_flag=ready,
+                    )
+                )
+            except BaseException as caught:  # noqa: BLE001 - told to the operator's loop, which ends the process
+                error = caught
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(fail, error)
+
+        self._thread = threading.Thread(target=run, name="kopf", daemon=True)
+        self._thread.start()
+        while not ready.is_set() and not self.failed.done():
+            await asyncio.sleep(0.02)
+        if self.failed.done():
+            self.failed.result()
+
+    async def stop(self) -> None:
+        """End the watchers; waits at most three seconds, the thread is a daemon."""
+        self._stop.set()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, 3.0)
+
+    def _registry(self, loop: asyncio.AbstractEventLoop, sink: Sink) -> kopf.OperatorRegistry:
+        registry = kopf.OperatorRegistry()
+        connection = self._connection
+
+        @kopf.on.login(registry=registry)
+        async def login(**_: Any) -> kopf.ConnectionInfo:
+            authorization = await connection.authorization()
+            scheme, token = (authorization or " ").split(" ", 1)
+            return kopf.ConnectionInfo(
+                server=connection.server,
+                ca_path=connection.ca_path,
+                insecure=connection.insecure,
+                certificate_path=connection.cert_path,
+                private_key_path=connection.key_path,
+                scheme=scheme or None,
+                token=token or None,
+            )
+
+        for kind in self._kinds:
+            kopf.on.event(kind.group, kind.version, kind.plural, registry=registry, id=kind.plural)(
+                _handler(loop, sink, kind)
+            )
+        return registry
+
+
+def _handler(loop: asyncio.AbstractEventLoop, sink: Sink, kind: Kind) -> Callable[..., None]:
+    def handle(event: kopf.RawEvent, **_: Any) -> None:
+        # Runs in kopf's thread: hand over, decide nothing.
+        loop.call_soon_threadsafe(sink, kind, event["type"], dict(event["object"]))
+
+    return handle
+
+
+def _settings() -> kopf.OperatorSettings:
+    settings = kopf.OperatorSettings()
+    settings.scanning.disabled = True
+    settings.posting.enabled = False
+    settings.networking.request_timeout = 30
+    settings.watching.chunk_size = 500
+    settings.queueing.exit_timeout = 0.5
+    settings.process.ultimate_exiting_timeout = None
+    # Never used, as no handler changes anything; named in case one is ever added.
+    settings.persistence.finalizer = "ray.io/kuberay-operator"
+    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix="kuberay.ray.io")
+    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix="kuberay.ray.io")
+    return settings

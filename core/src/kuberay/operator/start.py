@@ -1,0 +1,170 @@
+"""Starts the operator on a real cluster: settings to plugins to connection to checks to `App`, and the exit code.
+
+Whatever keeps it from starting is one clear sentence on standard error and exit code 1.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import socket
+import sys
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import aiohttp
+
+from kuberay.api.kinds import RAYCLUSTER, RAYJOB, Kind
+from kuberay.kube.client import Client
+from kuberay.kube.clock import SystemClock
+from kuberay.kube.connection import Connection, NoConnectionError, connect
+from kuberay.kube.http import HttpTransport
+from kuberay.kube.lease import Lease
+from kuberay.kube.limits import RateLimit
+from kuberay.operator.app import CHILD_KINDS, RAY_KINDS, App, LeadershipLostError, Parts
+from kuberay.operator.controller import PlanFunction
+from kuberay.operator.health import Health, Servers
+from kuberay.operator.logs import set_up_logging
+from kuberay.operator.metrics import Metrics
+from kuberay.operator.preflight import StartError, check_cluster
+from kuberay.operator.settings import Settings, own_namespace, read_environment
+from kuberay.operator.source import KopfSource
+from kuberay.plan.cluster import plan_cluster
+from kuberay.plan.job import plan_job
+from kuberay.plugins.gates import FeatureGates, GateError
+from kuberay.plugins.loader import PluginError, load
+from kuberay.plugins.manager import PluginManager
+from kuberay.ray.http import HttpDashboardClient
+
+log = logging.getLogger("setup")
+
+PLANS: Mapping[Kind, PlanFunction] = {RAYCLUSTER: plan_cluster, RAYJOB: plan_job}
+
+
+def operator_version() -> str:
+    """Version of the installed core distribution."""
+    try:
+        return version("kuberay-core")
+    except PackageNotFoundError:
+        return "0.0.0"
+
+
+def assemble_plugins(settings: Settings, metrics: Metrics | None = None) -> tuple[PluginManager, dict[str, bool]]:
+    """Enabled plugins and the resulting feature gates. Raises `PluginError` or `GateError` with one sentence."""
+    names, optional = settings.enabled_plugins()
+    manager = PluginManager(load(names, optional=optional), observer=metrics)
+    sections: dict[str, Any] = settings.plugins.model_extra or {}
+    manager.configure(sections)
+    return manager, dict(FeatureGates(settings.feature_gates, manager.feature_gates()))
+
+
+def run_operator(settings: Settings, kubeconfig: str = "") -> int:
+    """Run until SIGTERM or SIGINT; returns the process's exit code."""
+    try:
+        set_up_logging(
+            level=settings.log_level,
+            encoder=settings.log_stdout_encoder,
+            log_file=settings.log_file,
+            file_encoder=settings.log_file_encoder,
+        )
+    except OSError as error:
+        return _refuse(f"Cannot write the log file {settings.log_file}: {error.strerror or error}.")
+    try:
+        asyncio.run(_run(settings, kubeconfig))
+    except (StartError, NoConnectionError, PluginError, GateError) as error:
+        return _refuse(str(error))
+    except LeadershipLostError as error:
+        log.error("%s", error)
+        return 1
+    return 0
+
+
+def _refuse(sentence: str) -> int:
+    print(f"kuberay: {sentence}", file=sys.stderr)  # noqa: T201 - the one thing a user must read
+    return 1
+
+
+async def _run(settings: Settings, kubeconfig: str) -> None:
+    metrics = Metrics()
+    manager, gates = assemble_plugins(settings, metrics)
+    for plugin in manager.plugins:
+        metrics.plugin_enabled(plugin.name, plugin.distribution, plugin.version)
+        log.info("plugin %s %s is on", plugin.name, plugin.version)
+    environment = read_environment()
+    connection = await connect(kubeconfig)
+    namespace = own_namespace(connection.namespace, environment)
+    limit = RateLimit(settings.qps, settings.burst) if settings.qps else None
+    transport = HttpTransport(
+        connection, user_agent=f"kuberay-operator/{operator_version()}", limit=limit, observe=metrics.request
+    )
+    client = Client(transport)
+    servers = Servers()
+    session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=64))
+    try:
+        await check_cluster(client, connection.server, RAY_KINDS, CHILD_KINDS, settings.namespaces)
+        app = App(
+            Parts(
+                client=client,
+                clock=SystemClock(),
+                source=KopfSource(connection, list(RAY_KINDS), settings.namespaces),
+                dashboard=_dashboard(settings, connection, session),
+                hooks=manager,
+                config=environment.plan_config(settings, operator_version()),
+                plans=PLANS,
+                gates=gates,
+                namespaces=settings.namespaces,
+                workers=settings.workers,
+                lease=_lease(settings, client, namespace),
+                instance=socket.gethostname(),
+                metrics=metrics,
+            )
+        )
+        if settings.enable_metrics:
+            metrics.export_objects(app.store)
+        health = Health(app.why_not_live, app.why_not_ready)
+        try:
+            await servers.start(settings.metrics_addr, settings.probe_addr, metrics, health)
+        except (OSError, ValueError) as error:
+            raise StartError(f"Cannot listen on {settings.metrics_addr} or {settings.probe_addr}: {error}.") from error
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, app.stop)
+        beat = asyncio.create_task(health.run(), name="health")
+        try:
+            await app.run()
+        finally:
+            beat.cancel()
+            with suppress(asyncio.CancelledError):
+                await beat
+        log.info("stopped")
+    finally:
+        await servers.stop()
+        await session.close()
+        await transport.close()
+
+
+def _lease(settings: Settings, client: Client, namespace: str) -> Lease | None:
+    if not settings.enable_leader_election:
+        return None
+    where = settings.leader_election_namespace or namespace
+    if not where:
+        raise StartError(
+            "Leader election needs a namespace for its Lease and the operator's own is not known; "
+            "set --leader-election-namespace, or --enable-leader-election=false for a single local process."
+        )
+    return Lease(client, SystemClock(), namespace=where, identity=f"{socket.gethostname()}_{uuid.uuid4()}")
+
+
+def _dashboard(settings: Settings, connection: Connection, session: aiohttp.ClientSession) -> HttpDashboardClient:
+    if not settings.use_kubernetes_proxy:
+        return HttpDashboardClient(session)
+    return HttpDashboardClient(
+        session,
+        proxy_server=connection.server,
+        proxy_ssl=connection.ssl_context(),
+        proxy_authorization=connection.authorization,
+    )
