@@ -61,8 +61,9 @@ def rbac_rules() -> Sequence[PolicyRule]:  # type: ignore[empty-body]
 def watches() -> Sequence[Watch]:  # type: ignore[empty-body]
     """Kinds of children this plugin makes or depends on. Called once at start.
 
-    Returns: one `Watch` per kind. What a hook returns as a child object must be of a core kind or of one named here.
-    An absent kind is waited for, never fatal.
+    Returns: one `Watch` per kind. What a hook returns as a child object must be of a kind the core watches itself (Pod,
+    Service, Job) or of one named here. Plugins that watch one kind share the watch. An absent kind is waited for, never
+    fatal.
 
     .. versionadded:: 1.0
     """

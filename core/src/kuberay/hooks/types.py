@@ -47,6 +47,8 @@ class Watch:
     kind: Kind
     label_selector: str = ""
     prune: bool = False
+    create_only: bool = False
+    """Objects of this kind are created when absent and otherwise left as they are, whoever made them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +56,8 @@ class Wait:
     """Pods must not be created yet. ``reason`` is one sentence and shows as a condition."""
 
     reason: str
+    event: str = ""
+    """Reason of a Warning event that also tells it, for example ``AutoscalerServiceAccountNotFound``; empty: none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import zlib
 from collections import OrderedDict
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from kuberay.api.kinds import EVENT
 from kuberay.kube.client import Client
@@ -44,6 +45,10 @@ class _Series:
     sent: float
 
 
+_Queue: TypeAlias = "asyncio.Queue[tuple[Reference, str, dict[str, Any]] | None]"
+"""What is to be sent: the object, the name of the event to patch (empty: create it), the body. None ends the sender."""
+
+
 class EventRecorder:
     """Run `run()` as a task; `emit` never blocks and never fails."""
 
@@ -53,10 +58,11 @@ class EventRecorder:
         self._client = client
         self._clock = clock
         self._instance = instance[:128]
-        self._queue: asyncio.Queue[tuple[Reference, str, dict[str, Any]] | None] = asyncio.Queue(capacity)
+        # One queue per sender, chosen by object, so that what is told of an object stays in order: the patch that raises an
+        # event's count must not overtake the event.
+        self._queues: list[_Queue] = [asyncio.Queue(max(1, capacity // senders)) for _ in range(senders)]
         self._recent: OrderedDict[tuple[str, str, str], _Series] = OrderedDict()
         self._counter = 0
-        self._senders = senders
         self.dropped = 0
 
     def emit(
@@ -119,20 +125,21 @@ class EventRecorder:
         self._put(about, "", event)
 
     def _put(self, about: Reference, name: str, body: dict[str, Any]) -> None:
+        queue = self._queues[zlib.crc32(about.uid.encode()) % len(self._queues)]
         try:
-            self._queue.put_nowait((about, name, body))
+            queue.put_nowait((about, name, body))
         except asyncio.QueueFull:
             self.dropped += 1
 
     async def run(self) -> None:
         """Send until cancelled or closed."""
         async with asyncio.TaskGroup() as group:
-            for _ in range(self._senders):
-                group.create_task(self._send_all())
+            for queue in self._queues:
+                group.create_task(self._send_all(queue))
 
-    async def _send_all(self) -> None:
+    async def _send_all(self, queue: _Queue) -> None:
         while True:
-            item = await self._queue.get()
+            item = await queue.get()
             if item is None:
                 return
             about, name, body = item
@@ -149,15 +156,11 @@ class EventRecorder:
 
     def close(self) -> None:
         """Let `run` end once what is queued has been sent; the caller bounds how long it waits for that."""
-        for _ in range(self._senders):
-            self._put_sentinel()
-
-    def _put_sentinel(self) -> None:
-        try:
-            self._queue.put_nowait(None)
-        except asyncio.QueueFull:
-            self._queue.get_nowait()
-            self._queue.put_nowait(None)
+        for queue in self._queues:
+            if queue.full():
+                queue.get_nowait()
+                self.dropped += 1
+            queue.put_nowait(None)
 
 
 def _micro(clock: Clock) -> str:

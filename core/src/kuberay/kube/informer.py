@@ -20,6 +20,7 @@ from kuberay.api.objects import Object, decode
 from kuberay.kube.client import Client
 from kuberay.kube.errors import ApiError, ExpiredError, NotFoundError
 from kuberay.kube.store import Store
+from kuberay.kube.store import version as store_version
 from kuberay.kube.transport import TransportError
 
 log = logging.getLogger("kuberay.kube.informer")
@@ -29,6 +30,9 @@ class _WatchEvent(msgspec.Struct):
     type: str
     object: msgspec.Raw
 
+
+_SHORT_WATCH = 1.0
+"""Seconds a watch must last, or one event it must bring, to count as a success."""
 
 _EVENT = msgspec.json.Decoder(_WatchEvent)
 
@@ -78,30 +82,32 @@ class Informer:
         self._client = client
         self._store = store
         self._times = times or InformerTimes()
+        self._version = ""
+        """Where the next watch starts; empty: list first."""
         self._failures = 0
         self._watching = watch
         """Off where another source delivers the changes and only the periodic comparison is wanted."""
 
     async def run(self) -> None:
         """List and watch for ever."""
-        version = ""
         while True:
             try:
-                if not version or self._resync_due():
-                    version = await self._list()
-                self._failures = 0
+                if not self._version or self._resync_due():
+                    self._version = await self._list()
                 if self._watching:
-                    version = await self._watch(version)
+                    await self._watch()
                 else:
+                    self._failures = 0
                     await asyncio.sleep(self._times.resync)
-                    version = ""
-            except ExpiredError:
-                version = ""
+                    self._version = ""
+            except ExpiredError as error:
+                self._version = ""
+                await self._back_off(str(error), first=0.0)
             except NotFoundError:
                 # The kind is not served (yet): plugins may be installed before their CRDs.
                 self.served = False
                 self.synced.set()
-                version = ""
+                self._version = ""
                 await self._back_off("is not served by this cluster")
             except (ApiError, TransportError, msgspec.DecodeError) as error:
                 await self._back_off(str(error))
@@ -130,40 +136,57 @@ class Informer:
         self.synced.set()
         return version
 
-    async def _watch(self, version: str) -> str:
-        """Follow changes from *version* until the server ends the stream; returns the last version seen."""
+    async def _watch(self) -> None:
+        """Follow changes after the last version seen until the server ends the stream."""
         scope = self.scope
         seconds = self._times.watch * (1 + random.random() / 2)  # noqa: S311 - spreads reconnects, not a secret
         params = {
             "watch": "1",
-            "resourceVersion": version,
+            "resourceVersion": self._version,
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(int(seconds)),
         }
         if scope.label_selector:
             params["labelSelector"] = scope.label_selector
+        loop = asyncio.get_running_loop()
         path = scope.kind.path(scope.namespace)
         async with self._client.transport.stream(path, params=params, idle_timeout=self._times.idle) as (status, lines):
             if status != 200:
                 body = b"".join([line async for line in lines])
                 _raise_watch_status(status, body)
-            async for line in lines:
-                event = _EVENT.decode(line)
-                if event.type == "ERROR":
-                    _raise_watch_status(0, bytes(event.object))
-                obj = decode(scope.kind, event.object) if event.type != "BOOKMARK" else None
-                if obj is None:
-                    version = _bookmark_version(event.object) or version
-                    continue
-                version = obj.metadata.resource_version
-                if event.type == "DELETED":
-                    self._store.remove(scope.kind, obj.namespace, obj.name, obj.uid)
-                else:
-                    self._store.upsert(scope.kind, obj)
-        return version
+            opened = loop.time()
+            try:
+                async for line in lines:
+                    self._take(_EVENT.decode(line))
+            finally:
+                if loop.time() - opened >= _SHORT_WATCH:
+                    self._failures = 0
+        # A server (or proxy) that ends every stream at once is not asked in a tight loop.
+        if loop.time() - opened < _SHORT_WATCH:
+            await self._back_off("the watch ended at once")
 
-    async def _back_off(self, why: str) -> None:
+    def _take(self, event: _WatchEvent) -> None:
+        """One event of the watch into the store."""
+        if event.type == "ERROR":
+            _raise_watch_status(0, bytes(event.object))
+        if event.type == "BOOKMARK":
+            self._version = _bookmark_version(event.object) or self._version
+            self._failures = 0
+            return
+        kind = self.scope.kind
+        obj = decode(kind, event.object)
+        if event.type == "DELETED":
+            self._store.remove(kind, obj.namespace, obj.name, obj.uid, at=store_version(obj))
+        else:
+            self._store.upsert(kind, obj)
+        self._version = obj.metadata.resource_version
+        self._failures = 0
+
+    async def _back_off(self, why: str, first: float | None = None) -> None:
+        """Wait longer each time until something succeeds; *first* is the delay after a success."""
         delay = min(self._times.backoff_most, self._times.backoff_first * 2 ** min(self._failures, 16))
+        if first is not None and not self._failures:
+            delay = first
         self._failures += 1
         log.log(
             logging.WARNING if self._failures in (3, 10) else logging.DEBUG,

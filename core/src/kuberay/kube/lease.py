@@ -16,7 +16,7 @@ import orjson
 from kuberay.api.kinds import LEASE
 from kuberay.kube.client import Client
 from kuberay.kube.clock import Clock
-from kuberay.kube.errors import ApiError, NotFoundError
+from kuberay.kube.errors import ApiError, ConflictError, NotFoundError
 from kuberay.kube.transport import TransportError
 
 log = logging.getLogger("kuberay.kube.lease")
@@ -54,7 +54,8 @@ class Lease:
         self._identity = identity
         self._seen: tuple[str, str] | None = None
         self._seen_at = 0.0
-        self._transitions = 0
+        self._held: dict[str, Any] | None = None
+        """The Lease as we last wrote it; its resourceVersion makes the next write conditional."""
 
     async def acquire(self) -> None:
         """Wait until this candidate holds the lease."""
@@ -63,26 +64,20 @@ class Lease:
         log.info("leading as %s", self._identity)
 
     async def hold(self) -> None:
-        """Renew until that fails for longer than the renew deadline; then this candidate leads no more."""
+        """Renew until that has failed for the renew deadline; then this candidate leads no more."""
         loop = asyncio.get_running_loop()
-        renewed = loop.time()
-        while True:
-            await asyncio.sleep(self._times.retry)
+        deadline = loop.time() + self._times.renew_deadline
+        while loop.time() < deadline:
+            await asyncio.sleep(min(self._times.retry, deadline - loop.time()))
             try:
-                async with asyncio.timeout(self._times.renew_deadline):
+                # Bounded as a whole, so that we have stopped well before others may take an expired lease.
+                async with asyncio.timeout_at(deadline):
+                    asked = loop.time()
                     if await self._try():
-                        renewed = loop.time()
-                        continue
+                        deadline = asked + self._times.renew_deadline
             except TimeoutError:
-                pass
-            if loop.time() - renewed > self._times.renew_deadline:
-                log.error(
-                    "the lease %s/%s could not be renewed for %.0f s",
-                    self._namespace,
-                    self._name,
-                    loop.time() - renewed,
-                )
-                return
+                break
+        log.error("the lease %s/%s could not be renewed in time", self._namespace, self._name)
 
     async def release(self) -> None:
         """Give the lease up, after all workers have ended, so that the next one need not wait for it to expire."""
@@ -97,10 +92,12 @@ class Lease:
     async def _try(self) -> bool:
         """One attempt to take or renew. False: somebody else holds it, or the API server did not answer."""
         try:
+            if self._held is not None and await self._renew(self._held):
+                return True
             try:
                 lease = orjson.loads(await self._client.get(LEASE, self._namespace, self._name))
             except NotFoundError:
-                await self._client.create(LEASE, self._namespace, self._body({}, 0))
+                self._held = orjson.loads(await self._client.create(LEASE, self._namespace, self._body({}, 0)))
                 return True
             spec: dict[str, Any] = lease.get("spec") or {}
             holder = spec.get("holderIdentity") or ""
@@ -111,9 +108,19 @@ class Lease:
                 lease["spec"] = {**spec, "renewTime": self._now()}
             else:
                 lease["spec"] = self._body(spec, transitions + 1)["spec"]
-            await self._client.replace(LEASE, self._namespace, self._name, lease)
+            self._held = orjson.loads(await self._client.replace(LEASE, self._namespace, self._name, lease))
         except (ApiError, TransportError) as error:
             log.debug("lease attempt failed: %s", error)
+            return False
+        return True
+
+    async def _renew(self, held: dict[str, Any]) -> bool:
+        """Renew what we wrote last, in one request; False when somebody else has written it since."""
+        held["spec"]["renewTime"] = self._now()
+        try:
+            self._held = orjson.loads(await self._client.replace(LEASE, self._namespace, self._name, held))
+        except (ConflictError, NotFoundError):
+            self._held = None
             return False
         return True
 

@@ -33,7 +33,6 @@ class WorkQueue(Generic[K]):
         self._failures: dict[K, int] = {}
         self._counter = itertools.count()
         self._wakeup = asyncio.Event()
-        self._waiters = 0
         self._closed = False
         self._backoff_first = backoff_first
         self._backoff_most = backoff_most
@@ -81,10 +80,8 @@ class WorkQueue(Generic[K]):
         due = loop.time() + delay
         pending = self._delayed.get(key)
         if pending is not None:
-            if pending[0] <= due:
-                return
             pending[2].cancel()
-            priority = max(priority, pending[1])
+            due, priority = min(due, pending[0]), max(priority, pending[1])
         self._delayed[key] = (due, priority, loop.call_at(due, self._fire, key, priority))
 
     def _fire(self, key: K, priority: int) -> None:

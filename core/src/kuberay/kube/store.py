@@ -30,7 +30,8 @@ class Store:
     def __init__(self) -> None:
         self._objects: dict[Kind, dict[tuple[str, str], Object]] = {}
         self._owned: dict[tuple[Kind, str], dict[str, Object]] = {}
-        self._gone: OrderedDict[str, None] = OrderedDict()
+        self._gone: OrderedDict[str, int | None] = OrderedDict()
+        """Removed objects by UID: the version up to which they are gone, None for good."""
         self._listeners: list[Listener] = []
 
     def subscribe(self, listener: Listener) -> None:
@@ -57,8 +58,10 @@ class Store:
 
     def upsert(self, kind: Kind, obj: Object, *, notify: bool = True) -> bool:
         """Take in a newer version. False when it is not news. *notify* is off for the writer's own responses."""
-        if obj.uid and obj.uid in self._gone:
-            return False
+        if obj.uid in self._gone:
+            gone = self._gone[obj.uid]
+            if gone is None or version(obj) < gone:
+                return False
         objects = self._objects.setdefault(kind, {})
         key = (obj.namespace, obj.name)
         before = objects.get(key)
@@ -87,15 +90,18 @@ class Store:
         if controller is not None:
             self._owned.setdefault((kind, controller.uid), {})[obj.name] = obj
 
-    def remove(self, kind: Kind, namespace: str, name: str, uid: str, *, notify: bool = True) -> bool:
-        """Forget an object that the API server has removed for good."""
+    def remove(self, kind: Kind, namespace: str, name: str, uid: str, *, at: int = 0, notify: bool = True) -> bool:
+        """Forget an object. *at* is the version that told so: the object may only have left a watch's selector and come
+        back with a later one. 0: it is gone for good."""
         if uid:
-            self._gone[uid] = None
+            self._gone[uid] = at or None
             if len(self._gone) > _TOMBSTONES:
                 self._gone.popitem(last=False)
         objects = self._objects.get(kind, {})
         before = objects.get((namespace, name))
         if before is None or (uid and before.uid != uid):
+            return False
+        if at and version(before) >= at:
             return False
         del objects[namespace, name]
         self._unindex(kind, before)
@@ -114,8 +120,8 @@ class Store:
             seen.add(obj.uid)
             differences += self.upsert(kind, obj)
         for obj in list(self._objects.get(kind, {}).values()):
-            if obj.uid not in seen and version(obj) <= list_version and in_scope(obj):
-                differences += self.remove(kind, obj.namespace, obj.name, obj.uid)
+            if obj.uid not in seen and version(obj) < list_version and in_scope(obj):
+                differences += self.remove(kind, obj.namespace, obj.name, obj.uid, at=list_version)
         return differences
 
     def _unindex(self, kind: Kind, obj: Object) -> None:

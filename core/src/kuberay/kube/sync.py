@@ -25,7 +25,8 @@ def in_sync(wanted: Mapping[str, Any], live: Mapping[str, Any], *, manager: str 
     metadata = wanted.get("metadata", {})
     live_metadata = live.get("metadata", {})
     for key in ("labels", "annotations", "ownerReferences", "finalizers"):
-        if not _covers(metadata.get(key, {} if key in ("labels", "annotations") else []), live_metadata.get(key)):
+        # What others added (a load balancer's finalizer) is theirs; what we once added and drop is seen below.
+        if metadata.get(key) and not _covers(metadata[key], live_metadata.get(key)):
             return False
     for key, value in wanted.items():
         if key not in _IGNORED and key != "metadata" and not _covers(value, live.get(key)):
@@ -48,10 +49,9 @@ def _covers(wanted: Any, live: Any) -> bool:
             return not live
         if not isinstance(live, list) or len(live) < len(wanted):
             return False
-        if len(live) == len(wanted):
-            if all(_covers(w, have) for w, have in zip(wanted, live, strict=True)):
-                return True
-        elif not isinstance(wanted[0], Mapping):
+        if len(live) == len(wanted) and all(_covers(w, have) for w, have in zip(wanted, live, strict=True)):
+            return True
+        if not isinstance(wanted[0], Mapping):
             return False
         # Lists merged by key may hold others' items and another order (ports, owner references).
         return all(any(_covers(w, have) for have in live) for w in wanted)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -127,13 +127,9 @@ class App:
         lease_lost: asyncio.Task[None] | None = None
         try:
             await self._parts.source.start(self.controller.accept)
-            await _first(
-                stopping,
-                source_failed,
-                asyncio.gather(*(informer.synced.wait() for informer in self.informers)),
-            )
+            await _unless(self._all_synced(), stopping, source_failed)
             if self._parts.lease is not None and not stopping.done():
-                await _first(stopping, source_failed, asyncio.create_task(self._parts.lease.acquire()))
+                await _unless(self._parts.lease.acquire(), stopping, source_failed)
             if stopping.done():
                 return
             self.leading = True
@@ -152,6 +148,10 @@ class App:
             for task in (stopping, source_failed):
                 task.cancel()
 
+    async def _all_synced(self) -> None:
+        for informer in self.informers:
+            await informer.synced.wait()
+
     async def _end(
         self,
         workers: list[asyncio.Task[None]],
@@ -160,7 +160,7 @@ class App:
         lease_lost: asyncio.Task[None] | None,
     ) -> None:
         """Workers first, so that the lease is only given up when nothing acts any more."""
-        leading, self.leading = self.leading, False
+        self.leading = False
         self._parts.metrics.leader.labels("ray-operator-leader").set(0)
         self.controller.queue.close()
         self.controller.prober.stop()
@@ -171,7 +171,7 @@ class App:
         await asyncio.wait([recording], timeout=1.0)
         await _cancel([recording, *background, *([lease_lost] if lease_lost else [])])
         lost = lease_lost is not None and lease_lost.done() and not lease_lost.cancelled()
-        if leading and self._parts.lease is not None and not lost:
+        if self._parts.lease is not None and not lost:
             with suppress(TimeoutError):
                 async with asyncio.timeout(1.0):
                     await self._parts.lease.release()
@@ -183,6 +183,15 @@ async def _first(*awaitables: asyncio.Future[Any]) -> None:
     done, _ = await asyncio.wait(awaitables, return_when=asyncio.FIRST_COMPLETED)
     for future in done:
         future.result()
+
+
+async def _unless(wanted: Coroutine[Any, Any, None], *stops: asyncio.Future[Any]) -> None:
+    """Run *wanted* to its end, or until one of *stops* completes; then it is cancelled."""
+    task = asyncio.create_task(wanted)
+    try:
+        await _first(task, *stops)
+    finally:
+        await _cancel([task])
 
 
 async def _cancel(tasks: Collection[asyncio.Task[None]]) -> None:

@@ -22,7 +22,7 @@ from kuberay.kube.clock import Clock
 from kuberay.kube.errors import ApiError
 from kuberay.kube.events import EventRecorder, Reference
 from kuberay.kube.queue import LOW, NORMAL, QueueClosedError, WorkQueue
-from kuberay.kube.store import Store
+from kuberay.kube.store import Store, version
 from kuberay.kube.transport import TransportError
 from kuberay.operator.executor import Executor, Outcome
 from kuberay.operator.keys import Key, SelectorIndex, concerned
@@ -38,9 +38,14 @@ log = logging.getLogger("kuberay.operator.controller")
 
 PlanFunction = Callable[[Observed], Plan]
 
+CHILD_DELAY = 0.1
+"""Seconds a change of a child waits for others before its owner is looked at."""
+
 MAX_ROUNDS = 4
 """Plans per pass: each round sees what the one before wrote. More would mean two rules undo each other."""
 
+ROUNDS_PAUSE = timedelta(seconds=1)
+"""When to go on with a pass that still had something to write in its last round."""
 
 _origin: contextvars.ContextVar[Key | None] = contextvars.ContextVar("kuberay_origin", default=None)
 """The key whose pass is writing; tasks started by the pass inherit it."""
@@ -79,7 +84,7 @@ class Controller:
         """Take an event of a Ray kind from the event source. Type None marks the source's first list."""
         obj = from_dict(kind, body)
         if event_type == "DELETED":
-            self._store.remove(kind, obj.namespace, obj.name, obj.uid)
+            self._store.remove(kind, obj.namespace, obj.name, obj.uid, at=version(obj))
             return
         # A restart's backlog yields to what changes now.
         self._priority = LOW if event_type is None else NORMAL
@@ -93,10 +98,10 @@ class Controller:
             self._selectors.update(before, after)
         if after is None and before is not None:
             self._executor.forget(before.uid)
-        for obj in (after, before) if before is None or after is None else (after,):
-            if obj is not None:
-                for key in concerned(kind, obj, self._selectors):
-                    self.queue.add(key, priority=self._priority)
+        keys = {key for obj in (before, after) if obj is not None for key in concerned(kind, obj, self._selectors)}
+        for key in keys:
+            # Pods of one owner change in bursts; the pass that follows should see the whole burst.
+            self.queue.add(key, delay=0.0 if key.kind == kind else CHILD_DELAY, priority=self._priority)
 
     def _on_written(self, kind: Kind, obj: Object) -> None:
         """Tell everyone but the writer, who knows."""
@@ -104,7 +109,7 @@ class Controller:
             self._selectors.update(None, obj)
         origin = _origin.get()
         for key in concerned(kind, obj, self._selectors):
-            if key != origin and not (origin is not None and _is_owner(origin, obj)):
+            if key != origin:
                 self.queue.add(key)
 
     async def work(self) -> None:
@@ -152,7 +157,8 @@ class Controller:
 
     async def _pass(self, key: Key, obj: RayObject) -> timedelta | None:
         plan_for = self._setup.plans[key.kind]
-        told: dict[tuple[str, str], Event] = {}
+        done: list[Event] = []
+        planned: list[Event] = []
         outcome = Outcome()
         plan = Plan()
         for _ in range(MAX_ROUNDS):
@@ -160,10 +166,11 @@ class Controller:
             plan = plan_for(observed)
             self.prober.want(key, plan.probes)
             outcome = await self._executor.run(obj, plan.stages) if plan.stages else Outcome()
-            for event in (*outcome.events, *plan.events):
-                told.setdefault((event.reason, event.note), event)
+            done += outcome.events
+            planned += plan.events
             current = self._store.get(key.kind, key.namespace, key.name)
             if not isinstance(current, RayObject) or current.uid != obj.uid:
+                self._tell(key, obj, done)
                 return None
             obj = current
             if outcome.failure is not None:
@@ -177,14 +184,20 @@ class Controller:
                 delay = min(delay, plan.status_delay) if delay is not None else plan.status_delay
             else:
                 before = obj
-                await self._executor.apply_status(key.kind, obj, plan.status)
+                try:
+                    news = await self._executor.apply_status(key.kind, obj, plan.status)
+                except (ApiError, TransportError):
+                    # What was done was done; what is to be told beside the status is told with it, on the next try.
+                    self._tell(key, obj, done)
+                    raise
                 self._setup.metrics.status_written(key.kind.kind, before, plan.status, self._setup.clock.now())
-        self._tell(key, obj, list(told.values()))
+                if news:
+                    # Plans read the status too, and our own write's watch event will be no news.
+                    delay = timedelta(0)
+        self._tell(key, obj, [*done, *planned])
         if outcome.error is not None:
             raise RetryError(str(outcome.error)) from outcome.error
-        if outcome.changed:
-            return timedelta(0)
-        return delay
+        return ROUNDS_PAUSE if outcome.changed else delay
 
     def _observe(self, key: Key, obj: RayObject, outcome: Outcome | None = None) -> Observed:
         setup = self._setup
@@ -200,8 +213,11 @@ class Controller:
         )
 
     def _tell(self, key: Key, obj: RayObject, events: list[Event]) -> None:
-        """Events go out after the writes and the status they speak of."""
+        """Events go out after the writes and the status they speak of, equal ones of a pass once."""
+        told: dict[tuple[str, str], Event] = {}
         for event in events:
+            told.setdefault((event.reason, event.note), event)
+        for event in told.values():
             self._setup.recorder.emit(
                 Reference(key.kind.api_version, key.kind.kind, key.namespace, key.name, obj.uid, event.field_path),
                 type_=event.type,
@@ -215,9 +231,3 @@ class Controller:
 
 class RetryError(Exception):
     """A write failed; the pass is repeated after a back-off. The text is the write's own error."""
-
-
-def _is_owner(origin: Key, obj: Object) -> bool:
-    """Whether the pass that wrote *obj* was its owner's, which therefore already knows."""
-    owner = obj.metadata.controller
-    return owner is not None and owner.kind == origin.kind.kind and owner.name == origin.name

@@ -80,8 +80,8 @@ class Executor:
                     return outcome
         return outcome
 
-    async def apply_status(self, kind: Kind, owner: RayObject, status: dict[str, Any]) -> None:
-        """Write the whole status; an object that is gone meanwhile is nobody's problem."""
+    async def apply_status(self, kind: Kind, owner: RayObject, status: dict[str, Any]) -> bool:
+        """Write the whole status; an object that is gone meanwhile is nobody's problem. True when the answer was news."""
         body = {
             "apiVersion": kind.api_version,
             "kind": kind.kind,
@@ -91,8 +91,19 @@ class Executor:
         try:
             raw = await self._client.apply(kind, owner.namespace, owner.name, body, subresource="status")
         except NotFoundError:
-            return
-        self._take(kind, raw)
+            return False
+        known = self._store.get(kind, owner.namespace, owner.name)
+        obj = self._take(kind, raw)
+        leftovers = _leftovers(status, obj.status) if isinstance(obj, RayObject) else None
+        if leftovers:
+            # Another operator managed this object before; what it wrote and we do not want is still its own.
+            obj = self._take(
+                kind,
+                await self._client.merge_patch(
+                    kind, owner.namespace, owner.name, {"status": leftovers}, subresource="status"
+                ),
+            )
+        return known is None or known.metadata.resource_version != obj.metadata.resource_version
 
     async def _one(self, owner: RayObject, write: Write, outcome: Outcome) -> None:
         try:
@@ -137,8 +148,7 @@ class Executor:
             raw = await self._client.create(write.kind, write.namespace, body)
         except AlreadyExistsError as error:
             # Another actor with the same view chose the same name, or our own earlier answer was lost.
-            await self._adopt(owner, write, error)
-            return _UNCHANGED
+            return None if await self._adopt(owner, write, error) else _UNCHANGED
         except (TransportError, ApiError) as error:
             if isinstance(error, ApiError) and error.status < 500:
                 raise
@@ -147,8 +157,10 @@ class Executor:
         self._take(write.kind, raw)
         return write.done
 
-    async def _adopt(self, owner: RayObject, write: Write, cause: Exception) -> Object:
-        """After a create whose outcome is unclear: the object if it exists and is ours, else the cause again."""
+    async def _adopt(self, owner: RayObject, write: Write, cause: Exception) -> bool:
+        """After a create whose outcome is unclear: take the object in if it exists and is ours, else raise. Returns
+        whether it was unknown until now."""
+        known = self._store.get(write.kind, write.namespace, write.name)
         try:
             obj = self._take(write.kind, await self._client.get(write.kind, write.namespace, write.name))
         except (ApiError, TransportError):
@@ -156,7 +168,7 @@ class Executor:
         controller = obj.metadata.controller
         if controller is None or controller.uid != owner.uid:
             raise NotOwnedError(_not_owned(write, owner)) from None
-        return obj
+        return known is None or known.uid != obj.uid
 
     async def _apply(self, owner: RayObject, write: Apply) -> Event | None:
         live = self._store.get(write.kind, write.namespace, write.name)
@@ -198,8 +210,13 @@ class Executor:
             await self._client.delete(
                 write.kind, write.namespace, write.name, uid=write.uid, propagation=write.propagation
             )
-        except (NotFoundError, ConflictError):
-            # Gone, or replaced by another object of the same name: this one is no more.
+        except NotFoundError:
+            self._store.remove(write.kind, write.namespace, write.name, write.uid, notify=False)
+            return write.done
+        except ConflictError:
+            # Either replaced by another object of the same name, or only changed at the same moment.
+            if await self._exists(write):
+                raise
             self._store.remove(write.kind, write.namespace, write.name, write.uid, notify=False)
             return write.done
         live = self._store.get(write.kind, write.namespace, write.name)
@@ -208,6 +225,14 @@ class Executor:
             # Same version as before: the watch event that follows is newer and takes its place.
             self._store.mark(write.kind, msgspec.structs.replace(live, metadata=metadata))
         return write.done
+
+    async def _exists(self, write: Delete) -> bool:
+        """Whether the very object to be deleted is still there."""
+        try:
+            raw = await self._client.get(write.kind, write.namespace, write.name)
+        except NotFoundError:
+            return False
+        return self._take(write.kind, raw).uid == write.uid
 
     def _take(self, kind: Kind, raw: bytes) -> Object:
         obj = decode(kind, raw)
@@ -218,6 +243,18 @@ class Executor:
 
 _UNCHANGED = Event(reason="", note="")
 """Marks a write that found nothing to do."""
+
+
+def _leftovers(wanted: dict[str, Any], live: dict[str, Any]) -> dict[str, Any]:
+    """Merge patch that removes what *live* has and *wanted* has not: top-level fields and conditions.
+
+    Zeros stay: they may be the schema's defaults, which come back at once.
+    """
+    patch: dict[str, Any] = {key: None for key, value in live.items() if key not in wanted and value not in (0, {}, [])}
+    types = {condition["type"] for condition in wanted.get("conditions") or ()}
+    if any(condition.get("type") not in types for condition in live.get("conditions") or ()):
+        patch["conditions"] = wanted.get("conditions") or None
+    return patch
 
 
 def _wants_no_owner(write: Apply) -> bool:

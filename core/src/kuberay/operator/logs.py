@@ -76,4 +76,6 @@ def set_up_logging(*, level: str, encoder: str, log_file: str = "", file_encoder
     root.setLevel(level.upper())
     # kopf tells of every event at debug and of its set-up at info; neither is news to users of this operator.
     logging.getLogger("kopf").setLevel(logging.WARNING)
+    # It warns that signals are not its own: they are ours.
+    logging.getLogger("kopf._core.reactor.running").setLevel(logging.ERROR)
     logging.getLogger("aiohttp.access").setLevel(logging.WARNING)

@@ -128,6 +128,7 @@ def render(
     world.put(kind, namespace, body)
     told: dict[tuple[str, str], Event] = {}
     probes: dict[Probe, ProbeResult] = {}
+    waiting: dict[tuple[Kind, str, str], str] = {}
     for _ in range(_ROUNDS):
         changed = False
         for ray_kind in (RAYJOB, RAYCLUSTER):
@@ -143,13 +144,13 @@ def render(
                 for event in plan.events:
                     told.setdefault((event.reason, event.note), event)
                 result.plugin_changes.update(plan.plugin_changes)
-                if plan.waiting:
-                    told.setdefault(("Waiting", plan.waiting), Event("Waiting", plan.waiting, type="Warning"))
+                waiting[key] = plan.waiting
         if not changed:
             break
     result.children = [child for child in world.created if _alive(world, child)]
     result.events = list(told.values())
-    result.problems = [event.note for event in told.values() if event.type == "Warning"]
+    held = [sentence for key, sentence in waiting.items() if sentence and key[0] == RAYCLUSTER]
+    result.problems = [event.note for event in told.values() if event.type == "Warning"] + held
     return result
 
 

@@ -22,7 +22,7 @@ class StartError(Exception):
 async def check_cluster(
     client: Client, server: str, ray_kinds: Sequence[Kind], children: Sequence[Kind], namespaces: Sequence[str]
 ) -> None:
-    """Raise `StartError` at the first thing that is missing."""
+    """Raise `StartError` at the first thing that is missing. Of *children* only the permission is checked."""
     try:
         await _call(client, "/version")
     except TransportError as error:
@@ -53,6 +53,8 @@ async def _check_list(client: Client, kind: Kind, namespace: str) -> None:
     try:
         async for _ in client.list_pages(kind, namespace or None, chunk=1):
             break
+    except NotFoundError:
+        return  # a plugin's kind may be installed later; the Ray kinds were checked
     except ForbiddenError as error:
         raise StartError(
             f"The operator may not list {kind} {where}; grant it with: kuberay rbac | kubectl apply -f - "

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from kuberay.plan.config import PlanConfig
@@ -46,7 +47,7 @@ class PluginSettings(BaseModel):
 class Settings(BaseModel):
     """The configuration file's keys; flags carry the same names in kebab case."""
 
-    model_config = ConfigDict(alias_generator=lambda name: _camel(name), populate_by_name=True, extra="ignore")
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="ignore")
 
     metrics_addr: str = ":8080"
     """Listener of ``/metrics``; ``0`` turns it off. Default as KubeRay's, whose shipped probes use it."""
@@ -72,6 +73,7 @@ class Settings(BaseModel):
     log_stdout_encoder: Encoder = "json"
     """``json`` (one object a line) or ``console``. Logs go to standard error."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """What is logged at least."""
     batch_scheduler: str = ""
     """``volcano``, ``yunikorn``, ``scheduler-plugins`` or ``kai-scheduler``: turns on the plugin of that name."""
     enable_batch_scheduler: bool = False
@@ -91,9 +93,16 @@ class Settings(BaseModel):
     delete_ray_job_after_job_finishes: bool = Field(default=False, alias="deleteRayJobAfterJobFinishes")
     """With ``shutdownAfterJobFinishes``: delete the RayJob instead of only its cluster."""
     plugins: PluginSettings = Field(default_factory=PluginSettings)
-
+    """Which plugins are on, and a section for each of them; see below."""
     feature_gates: str = ""
     """``Name=true,Name=false``; ``AllAlpha`` and ``AllBeta`` set whole stages."""
+
+    @field_validator("reconcile_concurrency", "qps", "burst", mode="before")
+    @classmethod
+    def _not_a_boolean(cls, value: Any) -> Any:
+        if isinstance(value, bool):
+            raise ValueError("Input should be a number")
+        return value
 
     @field_validator("reconcile_concurrency")
     @classmethod
@@ -140,18 +149,29 @@ class Environment(BaseSettings):
 
     model_config = SettingsConfigDict(extra="ignore", case_sensitive=True)
 
-    ENABLE_WEBHOOKS: str = ""
     CLUSTER_DOMAIN: str = ""
+    """DNS domain of the Kubernetes cluster. Default: ``cluster.local``."""
     ENABLE_INIT_CONTAINER_INJECTION: str = ""
+    """``false``: worker pods get no init container that waits for the head."""
     ENABLE_PROBES_INJECTION: str = ""
+    """``false``: Ray containers get no liveness and readiness probes."""
     RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV: str = ""
+    """Seconds until a RayCluster is looked at again although nothing happened. Default: 300."""
     ENABLE_RANDOM_POD_DELETE: str = ""
+    """``true``: with autoscaling, surplus workers are deleted by the operator too, not only when the autoscaler names
+    them."""
     ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE: str = ""
+    """``true``: the head service has a cluster IP; otherwise it is headless."""
     DELETE_RAYJOB_CR_AFTER_JOB_FINISHES: str = ""
+    """``true``: the same as the key ``deleteRayJobAfterJobFinishes``."""
     RAYJOB_DEPLOYMENT_STATUS_TRANSITION_GRACE_PERIOD_SECONDS: str = ""
+    """Seconds a RayJob may stay ``Running`` after Ray says that its job ended. Default: 300."""
     RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS: str = ""
+    """Seconds for which asking Ray about a job may keep failing before the RayJob fails. Default: 300."""
     ENABLE_LOGIN_SHELL: str = ""
+    """``true``: the operator's commands run in a login shell."""
     ENABLE_DETERMINISTIC_HEAD_POD_NAME: str = ""
+    """``true``: the head pod is named ``<cluster>-head``, without a suffix."""
     POD_NAMESPACE: str = ""
     """Not KubeRay's: the operator's own namespace where no service account file tells it."""
 
@@ -202,10 +222,10 @@ def load_settings(config_file: str, flags: Mapping[str, Any]) -> Settings:
     if not config_file:
         return _build(dict(flags), "flags")
     try:
-        content = yaml.safe_load(Path(config_file).read_text())
+        content = yaml.safe_load(Path(config_file).read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingsError(f"Cannot read the configuration file {config_file}: {error.strerror or error}.") from error
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         place = f" (line {error.problem_mark.line + 1})" if getattr(error, "problem_mark", None) else ""  # type: ignore[attr-defined]
         raise SettingsError(f"The configuration file {config_file} is not YAML{place}.") from error
     if not isinstance(content, dict):
@@ -216,7 +236,7 @@ def load_settings(config_file: str, flags: Mapping[str, Any]) -> Settings:
             f"{content.get('apiVersion')!r} and {content.get('kind')!r}."
         )
     values = {k: v for k, v in content.items() if k not in ("apiVersion", "kind") and v is not None}
-    values.update({_camel(k): flags[k] for k in FLAGS_KEPT_WITH_FILE if k in flags})
+    values.update({to_camel(k): flags[k] for k in FLAGS_KEPT_WITH_FILE if k in flags})
     return _build(values, f"configuration file {config_file}")
 
 
@@ -229,11 +249,6 @@ def _build(values: dict[str, Any], source: str) -> Settings:
         message = first["msg"].removeprefix("Value error, ")
         given = f" (given: {first['input']!r})" if where else ""
         raise SettingsError(f"{source}: {where + ': ' if where else ''}{message}{given}.") from error
-
-
-def _camel(name: str) -> str:
-    first, *rest = name.split("_")
-    return first + "".join(part.capitalize() for part in rest)
 
 
 def _is(value: str, word: str) -> bool:

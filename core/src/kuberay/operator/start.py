@@ -103,9 +103,11 @@ async def _run(settings: Settings, kubeconfig: str) -> None:
     )
     client = Client(transport)
     servers = Servers()
-    session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=64))
+    ssl_context = connection.ssl_context() if settings.use_kubernetes_proxy else None
+    session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=64, ssl=ssl_context or True))
     try:
-        await check_cluster(client, connection.server, RAY_KINDS, CHILD_KINDS, settings.namespaces)
+        children = [*CHILD_KINDS, *(watch.kind for watch in manager.watches())]
+        await check_cluster(client, connection.server, RAY_KINDS, children, settings.namespaces)
         app = App(
             Parts(
                 client=client,
@@ -162,9 +164,4 @@ def _lease(settings: Settings, client: Client, namespace: str) -> Lease | None:
 def _dashboard(settings: Settings, connection: Connection, session: aiohttp.ClientSession) -> HttpDashboardClient:
     if not settings.use_kubernetes_proxy:
         return HttpDashboardClient(session)
-    return HttpDashboardClient(
-        session,
-        proxy_server=connection.server,
-        proxy_ssl=connection.ssl_context(),
-        proxy_authorization=connection.authorization,
-    )
+    return HttpDashboardClient(session, proxy_base=connection.server, proxy_authorization=connection.authorization)

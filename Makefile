@@ -1,0 +1,109 @@
+# Every command of the project. Each works on a fresh machine: what it needs is fetched or built first.
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.ONESHELL:
+.DEFAULT_GOAL := help
+
+# demo: an existing cluster instead of our own (make demo CONTEXT=name), and images it can pull.
+CONTEXT ?=
+IMAGE ?=
+RAY_IMAGE ?=
+# bench: how many RayClusters.
+CLUSTERS ?= 1000
+# Names of the clusters that tests use; two checkouts can run side by side with different prefixes.
+PREFIX ?= test
+# More words for pytest, for example: make test-e2e PYTEST="-k autoscal -x"
+PYTEST ?=
+
+UV := $(shell command -v uv 2>/dev/null || echo $(CURDIR)/.cache/uv/bin/uv)
+BIN := .venv/bin
+WITH_CLUSTER := python3 dev/with_cluster.py
+UNIT_PATHS := core testkit plugins $(wildcard dev/tests)
+export UV
+
+.PHONY: help
+help: ## show this list
+	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+# --- the environment -------------------------------------------------------------------------------------------------
+
+$(CURDIR)/.cache/uv/bin/uv:
+	@echo "fetching uv (it is not on PATH)"
+	python3 -m pip install --quiet --target $(CURDIR)/.cache/uv uv
+
+# Follows the lock file; costs a fraction of a second when nothing changed.
+.PHONY: sync
+sync: $(UV)
+	@$(UV) sync --frozen --quiet
+
+.PHONY: cluster-build
+cluster-build:
+	@dev/cluster build
+
+# --- to look at it ---------------------------------------------------------------------------------------------------
+
+.PHONY: demo
+demo: sync ## a Ray job on a real Kubernetes through our operator; CONTEXT=name uses an existing cluster
+	@$(BIN)/python -m dev.demo.run up --context "$(CONTEXT)" --image "$(IMAGE)" --ray-image "$(RAY_IMAGE)"
+
+.PHONY: demo-down
+demo-down: sync ## remove everything the demo made
+	@$(BIN)/python -m dev.demo.run down --context "$(CONTEXT)"
+
+# --- tests -----------------------------------------------------------------------------------------------------------
+
+.PHONY: test
+test: ## everything needed before a merge: unit, packages, simulation, API server, short end-to-end
+	@python3 dev/levels.py test-unit test-packaging cluster-build sim test-kube test-e2e
+
+.PHONY: test-all
+test-all: ## as `test`, with every end-to-end test
+	@python3 dev/levels.py test-unit test-packaging cluster-build sim test-kube test-e2e-all
+
+.PHONY: test-unit
+test-unit: sync ## unit tests of core, plugins and testkit
+	@$(BIN)/pytest -q $(UNIT_PATHS) $(PYTEST)
+
+.PHONY: test-packaging
+test-packaging: sync ## build every wheel and install each alone
+	@$(BIN)/pytest -q tests/packaging $(PYTEST)
+
+.PHONY: sim
+sim: sync ## the real runtime on a simulated Kubernetes, with faults
+	@$(BIN)/pytest -q tests/sim $(PYTEST)
+
+.PHONY: test-kube
+test-kube: sync ## against a real API server, pods played by a fake kubelet
+	@$(WITH_CLUSTER) --name $(PREFIX)-kube --nodes 0 $(BIN)/pytest -q tests/kube $(PYTEST)
+
+.PHONY: test-e2e
+test-e2e: sync ## real containers and real Ray: the short part
+	@$(WITH_CLUSTER) --name $(PREFIX)-e2e --nodes 1 $(BIN)/pytest -q tests/e2e -m "not long" $(PYTEST)
+
+.PHONY: test-e2e-all
+test-e2e-all: sync ## real containers and real Ray: everything
+	@$(WITH_CLUSTER) --name $(PREFIX)-e2e --nodes 1 $(BIN)/pytest -q tests/e2e $(PYTEST)
+
+.PHONY: bench
+bench: sync cluster-build ## load and cost of CLUSTERS RayClusters against the floor (docs/performance.md)
+	@$(BIN)/python -m bench --clusters $(CLUSTERS)
+
+# --- code ------------------------------------------------------------------------------------------------------------
+
+.PHONY: lint
+lint: sync ## ruff, mypy, import rules, generated files
+	@$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy core/src/kuberay testkit/src/kuberay_testkit $(wildcard plugins/*/src/*)
+	$(BIN)/lint-imports
+	$(BIN)/python -m dev.generate --check
+
+.PHONY: generate
+generate: sync ## write the generated files again: CRDs, RBAC, pages made from docstrings
+	@$(BIN)/python -m dev.generate
+
+.PHONY: clean
+clean: ## take clusters of this project's names down and remove what tools left in the tree
+	@for name in demo bench $(PREFIX)-kube $(PREFIX)-e2e; do dev/cluster --name $$name down; done
+	rm -rf dist .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -1,0 +1,118 @@
+"""Which conditions Ray objects carry, under which reasons, and how a list of them changes.
+
+Source: spec raycluster.md 5.5; `SPEC_VALID` and the plugin conditions are this operator's own (docs/differences).
+Conditions are raw dictionaries as they stand in ``status.conditions``; lists are kept sorted by type and never changed
+in place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+from kuberay.api.times import format_time
+
+Condition = dict[str, Any]
+
+TRUE = "True"
+FALSE = "False"
+UNKNOWN = "Unknown"
+
+
+class ClusterCondition(StrEnum):
+    """Condition types of a RayCluster."""
+
+    HEAD_POD_READY = "HeadPodReady"
+    PROVISIONED = "RayClusterProvisioned"
+    REPLICA_FAILURE = "ReplicaFailure"
+    SUSPENDING = "RayClusterSuspending"
+    SUSPENDED = "RayClusterSuspended"
+    SPEC_VALID = "RayClusterSpecValid"
+    """False while the object is refused (case RC-35); absent otherwise."""
+    PODS_WAITING = "PodsWaiting"
+    """True while something holds pods back; the message says what."""
+    PLUGIN_FAILED = "PluginFailed"
+    """True while a plugin raises for this object; the message names plugin and hook."""
+    PLUGIN_MISSING = "PluginMissing"
+    """True while the spec asks for a plugin that is not enabled; the message names the package."""
+
+
+class JobCondition(StrEnum):
+    """Condition types of a RayJob; all are this operator's own."""
+
+    SPEC_VALID = "RayJobSpecValid"
+    PODS_WAITING = "PodsWaiting"
+    PLUGIN_FAILED = "PluginFailed"
+    PLUGIN_MISSING = "PluginMissing"
+
+
+class ClusterReason(StrEnum):
+    """Reasons of RayCluster conditions."""
+
+    HEAD_POD_NOT_FOUND = "HeadPodNotFound"
+    HEAD_POD_RUNNING_AND_READY = "HeadPodRunningAndReady"
+    CONTAINERS_NOT_READY = "ContainersNotReady"
+    UNKNOWN = "Unknown"
+    ALL_PODS_READY_FIRST_TIME = "AllPodRunningAndReadyFirstTime"
+    PODS_PROVISIONING = "RayClusterPodsProvisioning"
+    SUSPENDING = "RayClusterSuspending"
+    SUSPENDED = "RayClusterSuspended"
+    FAILED_DELETE_ALL_PODS = "FailedDeleteAllPods"
+    FAILED_DELETE_HEAD_POD = "FailedDeleteHeadPod"
+    FAILED_CREATE_HEAD_POD = "FailedCreateHeadPod"
+    FAILED_DELETE_WORKER_POD = "FailedDeleteWorkerPod"
+    FAILED_CREATE_WORKER_POD = "FailedCreateWorkerPod"
+
+
+MAX_MESSAGE = 32768
+"""Longest message the schema admits."""
+
+
+def set_condition(
+    conditions: Sequence[Mapping[str, Any]],
+    type: str,  # noqa: A002 - the field's name in Kubernetes
+    status: str,
+    reason: str,
+    message: str,
+    now: datetime,
+    generation: int | None = None,
+) -> list[Condition]:
+    """The list with one condition set. ``lastTransitionTime`` moves only when the status value changes.
+
+    *generation* becomes ``observedGeneration``; without it the field is left out, as KubeRay does (1.7).
+    """
+    old = find_condition(conditions, type)
+    since = old.get("lastTransitionTime") if old is not None and old.get("status") == status else None
+    new: Condition = {
+        "type": type,
+        "status": status,
+        "reason": reason,
+        "message": message[:MAX_MESSAGE],
+        "lastTransitionTime": since or format_time(now),
+    }
+    if generation is not None:
+        new["observedGeneration"] = generation
+    others = [dict(condition) for condition in conditions if condition.get("type") != type]
+    return sorted([*others, new], key=_type)
+
+
+def remove_condition(conditions: Sequence[Mapping[str, Any]], type: str) -> list[Condition]:  # noqa: A002
+    """The list without that condition."""
+    return [dict(condition) for condition in conditions if condition.get("type") != type]
+
+
+def find_condition(conditions: Sequence[Mapping[str, Any]], type: str) -> Mapping[str, Any] | None:  # noqa: A002
+    """The condition of that type."""
+    return next((condition for condition in conditions if condition.get("type") == type), None)
+
+
+def is_true(conditions: Sequence[Mapping[str, Any]], type: str) -> bool:  # noqa: A002
+    """Whether the condition is there with status True."""
+    condition = find_condition(conditions, type)
+    return condition is not None and condition.get("status") == TRUE
+
+
+def _type(condition: Mapping[str, Any]) -> str:
+    return str(condition.get("type", ""))

@@ -1,0 +1,77 @@
+"""Which fields the status of each Ray kind has. Plans write plain dictionaries; these models give them their schema.
+
+Source: spec raycluster.md 1.7, rayjob.md 1.3. RayJob conditions are this operator's own.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from kuberay.api.schema import INT32, Crd, EmptyList, Kubernetes, Manifest, Model, StringMap
+
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1."
+Time = Annotated[str | None, Crd(format="date-time")]
+NullableTime = Annotated[str | None, Crd(format="date-time", nullable=True)]
+Quantity = Annotated[str | None, Kubernetes("io.k8s.apimachinery.pkg.api.resource.Quantity")]
+Conditions = Annotated[list[Manifest], EmptyList, Kubernetes(_META + "Condition"), Crd(list_map_keys=("type",))]
+
+
+class HeadInfo(Model):
+    """``status.head``."""
+
+    pod_ip: Annotated[str, Field(alias="podIP")] = ""
+    pod_name: str = ""
+    service_ip: Annotated[str, Field(alias="serviceIP")] = ""
+    service_name: str = ""
+
+
+class RayClusterStatus(Model):
+    """``status`` of a RayCluster."""
+
+    state: str = ""
+    reason: str = ""
+    desired_cpu: Annotated[Quantity, Field(alias="desiredCPU")] = None
+    desired_memory: Quantity = None
+    desired_gpu: Annotated[Quantity, Field(alias="desiredGPU")] = None
+    desired_tpu: Annotated[Quantity, Field(alias="desiredTPU")] = None
+    last_update_time: NullableTime = None
+    state_transition_times: dict[str, NullableTime] = Field(default_factory=dict)
+    endpoints: StringMap = Field(default_factory=dict)
+    head: HeadInfo | None = None
+    conditions: Conditions = Field(default_factory=list)
+    ready_worker_replicas: Annotated[int | None, INT32] = None
+    available_worker_replicas: Annotated[int | None, INT32] = None
+    desired_worker_replicas: Annotated[int | None, INT32] = None
+    min_worker_replicas: Annotated[int | None, INT32] = None
+    max_worker_replicas: Annotated[int | None, INT32] = None
+    observed_generation: Annotated[int | None, Crd(format="int64")] = None
+
+
+class RayJobInfo(Model):
+    """``status.rayJobInfo``: when Ray says the job began and ended."""
+
+    start_time: Time = None
+    end_time: Time = None
+
+
+class RayJobStatus(Model):
+    """``status`` of a RayJob."""
+
+    job_id: str = ""
+    ray_cluster_name: str = ""
+    dashboard_url: Annotated[str, Field(alias="dashboardURL")] = ""
+    job_status: str = ""
+    job_deployment_status: str = ""
+    reason: str = ""
+    message: str = ""
+    start_time: Time = None
+    end_time: Time = None
+    succeeded: Annotated[int | None, Crd(format="int32", default=0)] = None
+    failed: Annotated[int | None, Crd(format="int32", default=0)] = None
+    ray_cluster_status: RayClusterStatus | None = None
+    ray_job_info: RayJobInfo | None = None
+    job_status_check_failure_start_time: Time = None
+    conditions: Conditions = Field(default_factory=list)
+    observed_generation: Annotated[int | None, Crd(format="int64")] = None

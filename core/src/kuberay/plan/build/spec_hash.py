@@ -1,0 +1,51 @@
+"""When a spec counts as another one: the hash that the Recreate strategy compares.
+
+Source: spec raycluster.md 4.9, cases.md RC-04 and RC-17.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+_SCALING = ("replicas", "minReplicas", "maxReplicas")
+
+
+def spec_hash(raw: Mapping[str, Any]) -> str:
+    """32 characters that change when anything but scaling, tolerations, gates and the strategy itself changes.
+
+    It depends on what the user wrote only, never on defaults or on the operator's version. *raw* is not changed.
+    """
+    spec = {key: value for key, value in raw.items() if key != "upgradeStrategy"}
+    if isinstance(spec.get("headGroupSpec"), dict):
+        spec["headGroupSpec"] = _without_scheduling(spec["headGroupSpec"])
+    if spec.get("workerGroupSpecs"):
+        spec["workerGroupSpecs"] = [_worker_group(group) for group in spec["workerGroupSpecs"]]
+    digest = hashlib.sha1(orjson.dumps(spec, option=orjson.OPT_SORT_KEYS), usedforsecurity=False).digest()
+    return base64.b32hexencode(digest).decode()
+
+
+def _worker_group(group: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in _without_scheduling(group).items() if key not in _SCALING}
+    if "scaleStrategy" in kept:
+        strategy = {key: value for key, value in (kept["scaleStrategy"] or {}).items() if key != "workersToDelete"}
+        if strategy:
+            kept["scaleStrategy"] = strategy
+        else:
+            del kept["scaleStrategy"]
+    return kept
+
+
+def _without_scheduling(group: Mapping[str, Any]) -> dict[str, Any]:
+    kept = dict(group)
+    if not kept.get("rayStartParams"):
+        kept.pop("rayStartParams", None)
+    pod_spec = (kept.get("template") or {}).get("spec")
+    if isinstance(pod_spec, dict) and ("tolerations" in pod_spec or "schedulingGates" in pod_spec):
+        trimmed = {key: value for key, value in pod_spec.items() if key not in ("tolerations", "schedulingGates")}
+        kept["template"] = {**kept["template"], "spec": trimmed}
+    return kept

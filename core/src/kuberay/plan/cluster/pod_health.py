@@ -1,0 +1,66 @@
+"""When a pod is ready, when it is beyond repair and must be replaced, and when it no longer fills its place.
+
+Source: spec raycluster.md 4.7 and 5.3.
+"""
+
+from __future__ import annotations
+
+from kuberay.api.objects import ContainerStateDetail, Pod
+
+
+def is_over(pod: Pod) -> bool:
+    """Whether the pod has ended for good: nothing of it runs, whatever its restart policy says."""
+    return pod.status.phase in ("Failed", "Succeeded")
+
+
+def is_ready(pod: Pod) -> bool:
+    """Running, and Ready unless nothing is said about readiness (5.3)."""
+    if pod.status.phase != "Running":
+        return False
+    return all(condition.status == "True" for condition in pod.status.conditions if condition.type == "Ready")
+
+
+def ray_terminated(pod: Pod) -> ContainerStateDetail | None:
+    """How the Ray container ended, when it is terminated now."""
+    if not pod.spec.containers:
+        return None
+    name = pod.spec.containers[0].name
+    for status in pod.status.container_statuses:
+        if status.name == name:
+            return status.state.terminated
+    return None
+
+
+def deletion_reason(pod: Pod, node_type: str) -> str:
+    """Why the pod should be deleted, in one or two sentences; empty when it should stay."""
+    phase = pod.status.phase
+    if is_over(pod):
+        return (
+            f"The {node_type} Pod {pod.name} status is {phase} which is a terminal state. KubeRay will delete the Pod "
+            "and create new Pods in the next reconciliation if necessary."
+        )
+    if phase == "Running" and pod.spec.restart_policy == "Never":
+        terminated = ray_terminated(pod)
+        if terminated is not None:
+            return (
+                f"The Pod status of the {node_type} Pod {pod.name} is {phase}, and the Ray container terminated status "
+                f"is {describe(terminated)}. The container is unable to restart due to its restart policy "
+                f"{pod.spec.restart_policy}, so KubeRay will delete it."
+            )
+    return ""
+
+
+def describe(terminated: ContainerStateDetail | None) -> str:
+    """A terminated state in a few words."""
+    if terminated is None:
+        return "none"
+    reason = f" ({terminated.reason})" if terminated.reason else ""
+    return f"exit code {terminated.exit_code}{reason}"
+
+
+def state_text(pod: Pod) -> str:
+    """Phase, restart policy and Ray container state, as events tell them."""
+    return (
+        f"Pod status: {pod.status.phase}; Pod restart policy: {pod.spec.restart_policy}; "
+        f"Ray container terminated status: {describe(ray_terminated(pod))}"
+    )

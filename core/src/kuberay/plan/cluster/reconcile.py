@@ -1,0 +1,218 @@
+"""What one look at a RayCluster leads to: `plan_cluster` puts the decisions of this package in order.
+
+Source: spec raycluster.md 2.1, 2.2 and 4.2, with KubeRay's repeated passes folded into one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from pydantic import ValidationError
+
+from kuberay.api.cluster import parse_problems
+from kuberay.api.conditions import ClusterCondition, ClusterReason, find_condition
+from kuberay.api.gates import STATUS_CONDITIONS
+from kuberay.api.kinds import RAYCLUSTER, ROLE_BINDING
+from kuberay.api.names import MANAGED_BY
+from kuberay.api.problems import Problem
+from kuberay.api.validation.autoscaling import restart_policy_warning
+from kuberay.api.validation.cluster import INVALID_SPEC, validate_cluster
+from kuberay.hooks.calls import PluginFailure
+from kuberay.hooks.types import OwnerContext
+from kuberay.plan.build.context import owner_context
+from kuberay.plan.build.pods import PodFactory, head_service_name
+from kuberay.plan.cluster.children import observe_children
+from kuberay.plan.cluster.conditions import Conditions, conditions_of
+from kuberay.plan.cluster.deletions import tell_once
+from kuberay.plan.cluster.expected import PodCreation, expected_pods
+from kuberay.plan.cluster.form import ClusterForm, cluster_form
+from kuberay.plan.cluster.head import decide_head, too_many_heads
+from kuberay.plan.cluster.held_back import Hold, plugin_hold, set_held_back
+from kuberay.plan.cluster.plugin_calls import PluginWishes, ask_plugins, missing_plugin
+from kuberay.plan.cluster.pod_decision import ClusterPass, PodDecision
+from kuberay.plan.cluster.pod_health import is_ready
+from kuberay.plan.cluster.pod_names import PodNamer
+from kuberay.plan.cluster.refusal import refuse
+from kuberay.plan.cluster.service_writes import service_writes, spec_is_news
+from kuberay.plan.cluster.status import all_ready, compute_status, differs, write_delay
+from kuberay.plan.cluster.suspend import SuspendDecision, decide_suspend, suspend_writes, suspended_event
+from kuberay.plan.cluster.upgrade import decide_upgrade, head_annotations
+from kuberay.plan.cluster.workers import decide_workers, removed_groups
+from kuberay.plan.model import Event, Plan, Probe, Write
+from kuberay.plan.observed import Observed
+
+
+def plan_cluster(observed: Observed) -> Plan:
+    """The plan for one RayCluster. Pure: the same input gives the same plan."""
+    obj = observed.obj
+    if obj.deleting or obj.spec.get("managedBy") not in (None, MANAGED_BY):
+        return Plan()
+    try:
+        form = cluster_form(obj)
+    except ValidationError as error:
+        return refuse(observed, parse_problems(error, "spec", INVALID_SPEC))
+    problems = _core_problems(observed, form)
+    if problems:
+        return refuse(observed, problems)
+    probes: list[Probe] = []
+    owner = owner_context(observed, kind=RAYCLUSTER, cluster_spec=form.spec, lookups=probes, groups=form.groups)
+    plugin_problems, failures = observed.hooks.validate(owner)
+    if plugin_problems:
+        return refuse(observed, plugin_problems)
+    children = observe_children(observed, head_service_name(obj.name, form.spec))
+    cluster = ClusterPass(observed, form, children, PodNamer(obj, observed.view))
+    return _Pass(cluster, owner, probes, list(failures)).run()
+
+
+def _core_problems(observed: Observed, form: ClusterForm) -> Sequence[Problem]:
+    """The core's validation, made again only when something it looks at has changed."""
+    obj, metadata = observed.obj, observed.obj.metadata
+    looked_at = (observed.gates, metadata.labels, metadata.annotations, obj.status.get("conditions"))
+    if form.problems is None or form.checked_with != looked_at:
+        form.problems = validate_cluster(
+            obj.name, metadata.labels, metadata.annotations, form.spec, observed.gates, obj.status
+        )
+        form.checked_with = looked_at
+    return form.problems
+
+
+@dataclass(slots=True)
+class _Pass:
+    """The steps of one pass, each adding to the plan."""
+
+    cluster: ClusterPass
+    owner: OwnerContext
+    probes: list[Probe]
+    failures: list[PluginFailure]
+    plan: Plan = field(default_factory=Plan)
+    hold: Hold | None = None
+    """Why pods that are wanted are not made."""
+
+    def run(self) -> Plan:
+        cluster, plan = self.cluster, self.plan
+        observed = cluster.observed
+        conditions = Conditions(conditions_of(observed.obj.status), observed.now)
+        suspend = decide_suspend(cluster, conditions)
+        missing = "" if suspend.holds else missing_plugin(cluster)
+        wishes = ask_plugins(cluster, self.owner, suspended=suspend.holds)
+        self.failures += wishes.failures
+        services, warnings = service_writes(cluster)
+        decision, changes = self._decide(suspend)
+        creates = self._create(decision, wishes, missing)
+        before = [*tell_once(services), *wishes.required, *wishes.wanted]
+        # The API server refuses a binding whose role does not exist yet, unless the operator may do everything.
+        bindings = [write for write in before if write.kind == ROLE_BINDING]
+        others = [write for write in before if write.kind != ROLE_BINDING]
+        plan.stages = [stage for stage in (others, bindings, tell_once(changes), *creates) if stage]
+        plan.events += [*warnings, *self._spec_warning()]
+        if observed.gate(STATUS_CONDITIONS):
+            self._set_conditions(conditions, suspend, missing)
+        self._set_status(conditions)
+        plan.probes = self.probes
+        plan.waiting = self._waiting(suspend, missing)
+        plan.requeue_after = timedelta(0) if suspend.resumes else observed.config.requeue_period or None
+        return plan
+
+    def _decide(self, suspend: SuspendDecision) -> tuple[PodDecision, list[Write]]:
+        """What should become of the pods, and the changes to those that exist."""
+        cluster = self.cluster
+        if suspend.holds:
+            return PodDecision(), suspend_writes(cluster) if suspend.deleting else []
+        conflict = too_many_heads(cluster.children.heads)
+        if conflict:
+            self.hold = Hold("TooManyHeadPods", conflict, event="TooManyHeadPods")
+            return PodDecision(), []
+        upgrade = decide_upgrade(cluster, self.owner)
+        if upgrade.recreate:
+            self.hold = Hold("Recreating", "pods of the former spec are being deleted")
+            return PodDecision(), upgrade.writes
+        decision = decide_head(cluster)
+        if decision.blocked:
+            self.hold = Hold("HeadPodHeldBack", decision.blocked)
+        else:
+            decision.merge(decide_workers(cluster))
+        return decision, [*upgrade.writes, *decision.delete]
+
+    def _create(self, decision: PodDecision, wishes: PluginWishes, missing: str) -> list[list[Write]]:
+        """The stages that make pods, unless something has to come first."""
+        cluster, children = self.cluster, self.cluster.children
+        service = children.head_service
+        factory = PodFactory(
+            owner=self.owner,
+            spec=cluster.form.spec,
+            config=cluster.observed.config,
+            hooks=cluster.observed.hooks,
+            head_annotations=head_annotations(cluster),
+            head_service=service.name if service is not None else "",
+        )
+        self.plan.expected_pods = expected_pods(decision, factory, cluster.form.groups)
+        if not decision.create:
+            return []
+        if self.hold is None:
+            self.hold = plugin_hold(wishes)
+        if self.hold is not None or missing:
+            return []
+        creation = PodCreation(cluster, factory)
+        stages = creation.stages(decision.create)
+        self.failures += creation.failures
+        self.plan.plugin_changes = creation.changes
+        return stages
+
+    def _spec_warning(self) -> list[Event]:
+        """Told once per version of the spec (KubeRay repeats it at each pass)."""
+        warning = restart_policy_warning(self.cluster.form.spec)
+        if not warning or not spec_is_news(self.cluster):
+            return []
+        note = f"RayCluster spec warning {self.cluster.place}: {warning}"
+        return [Event(INVALID_SPEC, note, type="Warning", action="Validate")]
+
+    def _set_conditions(self, conditions: Conditions, suspend: SuspendDecision, missing: str) -> None:
+        cluster = self.cluster
+        pods = cluster.children.pods
+        conditions.remove(ClusterCondition.SPEC_VALID)
+        self.plan.events += set_held_back(
+            conditions,
+            hold=self.hold,
+            missing=missing,
+            failures=self.failures,
+            removed_groups=removed_groups(cluster),
+        )
+        conditions.set_suspend(suspending=suspend.deleting, suspended=suspend.suspended)
+        conditions.set_head(cluster.children.head, never_seen=not suspend.holds and _never_seen(cluster, conditions))
+        if suspend.completed:
+            conditions.suspend_completed()
+            self.plan.events.append(suspended_event(cluster))
+        if not suspend.holds:
+            conditions.set_provisioned(all_ready=all_ready(pods))
+        conditions.set_replica_failure(cluster.observed.failure)
+
+    def _set_status(self, conditions: Conditions) -> None:
+        cluster = self.cluster
+        obj, now = cluster.observed.obj, cluster.observed.now
+        troubled = cluster.observed.failure is not None or self.hold is not None
+        status = compute_status(obj, cluster.form, cluster.children, conditions.items, troubled=troubled, now=now)
+        if differs(obj.status, status):
+            self.plan.status = status
+            self.plan.status_delay = write_delay(obj.status, status, now)
+
+    def _waiting(self, suspend: SuspendDecision, missing: str) -> str:
+        if missing:
+            return missing
+        if self.hold is not None:
+            return self.hold.sentence
+        if suspend.deleting:
+            return "pods are being deleted: the cluster is being suspended"
+        if suspend.holds:
+            return ""
+        ready = sum(is_ready(pod) for pod in self.cluster.children.pods)
+        wanted = self.cluster.form.desired_workers + 1
+        return "" if ready == wanted else f"{ready} of {wanted} pods are ready"
+
+
+def _never_seen(cluster: ClusterPass, conditions: Conditions) -> bool:
+    """Whether no head has existed yet, so that its absence is a beginning and no loss (RC-34)."""
+    known = find_condition(conditions.items, ClusterCondition.HEAD_POD_READY)
+    lost = known is not None and known.get("reason") == ClusterReason.HEAD_POD_NOT_FOUND
+    return not lost and not (cluster.observed.obj.status.get("head") or {}).get("podName")

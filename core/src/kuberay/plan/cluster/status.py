@@ -1,0 +1,152 @@
+"""What the status of a RayCluster says after a pass, and whether saying it is worth a write now.
+
+Source: spec raycluster.md 5; cases.md RC-19. A status is written whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from kuberay.api.conditions import ClusterCondition, is_true
+from kuberay.api.names import LABEL_NODE_TYPE, WORKER
+from kuberay.api.objects import Pod, RayObject
+from kuberay.api.times import format_time, parse_time
+from kuberay.plan.cluster.children import Children
+from kuberay.plan.cluster.conditions import conditions_of
+from kuberay.plan.cluster.form import ClusterForm
+from kuberay.plan.cluster.pod_health import is_ready
+
+READY = "ready"
+SUSPENDED = "suspended"
+
+PROGRESS_INTERVAL = timedelta(seconds=5)
+"""Progress is written at most this often; transitions at once."""
+
+_PROGRESS = ("readyWorkerReplicas", "availableWorkerReplicas")
+_COMPARED = (
+    "state",
+    "reason",
+    *_PROGRESS,
+    "desiredWorkerReplicas",
+    "minWorkerReplicas",
+    "maxWorkerReplicas",
+    "endpoints",
+    "head",
+)
+"""What makes a difference (5.7), besides the conditions."""
+
+
+def all_ready(pods: Sequence[Pod]) -> bool:
+    """Whether there are pods and all are ready."""
+    return bool(pods) and all(is_ready(pod) for pod in pods)
+
+
+def compute_status(
+    obj: RayObject,
+    form: ClusterForm,
+    children: Children,
+    conditions: list[dict[str, Any]],
+    *,
+    troubled: bool,
+    now: datetime,
+) -> dict[str, Any]:
+    """The whole new status. *troubled* says that this pass could not do what it should: then nothing becomes ready."""
+    old = obj.status
+    pods = children.pods
+    workers = [pod for pod in pods if pod.metadata.labels.get(LABEL_NODE_TYPE) == WORKER]
+    counters = {
+        "readyWorkerReplicas": sum(_says_ready(pod) for pod in workers),
+        "availableWorkerReplicas": sum(pod.status.phase == "Running" for pod in workers),
+        "desiredWorkerReplicas": form.desired_workers,
+        "minWorkerReplicas": form.minimum_workers,
+        "maxWorkerReplicas": form.maximum_workers,
+    }
+    state, reason = old.get("state", ""), old.get("reason", "")
+    if not troubled and len(pods) == form.desired_workers + 1 and all_ready(pods):
+        state, reason = READY, ""
+    if form.spec.suspend and not pods:
+        state = SUSPENDED
+    status: dict[str, Any] = {name: count for name, count in counters.items() if count}
+    status.update(form.resources)
+    if state:
+        status["state"] = state
+    if reason:
+        status["reason"] = reason
+    endpoints = {**(old.get("endpoints") or {}), **_endpoints(children.head_service_body)}
+    if endpoints:
+        status["endpoints"] = endpoints
+    status["head"] = _head(children)
+    if conditions:
+        status["conditions"] = conditions
+    times = dict(old.get("stateTransitionTimes") or {})
+    written = format_time(now)
+    if state and state != old.get("state", ""):
+        times[state] = written
+    if times:
+        status["stateTransitionTimes"] = times
+    status["lastUpdateTime"] = written
+    status["observedGeneration"] = obj.metadata.generation
+    return status
+
+
+def differs(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether *new* is worth a write (5.7): times, generation and desired resources alone are not."""
+    return any(_value(old, name) != _value(new, name) for name in _COMPARED) or _conditions(old) != _conditions(new)
+
+
+def write_delay(old: Mapping[str, Any], new: Mapping[str, Any], now: datetime) -> timedelta:
+    """How long *new* may wait for more news: progress waits until five seconds after the last write."""
+    last = old.get("lastUpdateTime")
+    if not last or not _only_progress(old, new):
+        return timedelta(0)
+    try:
+        due = parse_time(last) + PROGRESS_INTERVAL
+    except ValueError:
+        return timedelta(0)
+    return max(due - now, timedelta(0))
+
+
+def _only_progress(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Pod counts are progress at any time; before the first readiness so is all that is told about the head."""
+    changed = {name for name in _COMPARED if _value(old, name) != _value(new, name)}
+    before, after = _conditions(old), _conditions(new)
+    types = {kind for kind in before.keys() | after.keys() if before.get(kind) != after.get(kind)}
+    if is_true(new.get("conditions") or (), ClusterCondition.PROVISIONED):
+        return changed <= set(_PROGRESS) and not types
+    return changed <= {*_PROGRESS, "head", "endpoints"} and types <= {ClusterCondition.HEAD_POD_READY}
+
+
+def _value(status: Mapping[str, Any], name: str) -> Any:
+    """A field, where absent, zero and empty are the same."""
+    return status.get(name) or None
+
+
+def _conditions(status: Mapping[str, Any]) -> dict[str, Any]:
+    return {condition["type"]: condition for condition in conditions_of(dict(status))}
+
+
+def _says_ready(pod: Pod) -> bool:
+    return pod.status.phase == "Running" and any(
+        condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions
+    )
+
+
+def _endpoints(service: Mapping[str, Any]) -> dict[str, str]:
+    found = {}
+    for port in (service.get("spec") or {}).get("ports") or ():
+        if port.get("name"):
+            found[port["name"]] = str(port.get("nodePort") or port.get("targetPort") or port.get("port"))
+    return found
+
+
+def _head(children: Children) -> dict[str, str]:
+    pod = children.head
+    address = pod.status.pod_ip if pod is not None else ""
+    head = {"podIP": address, "podName": pod.name if pod is not None else ""}
+    if children.head_service is not None:
+        own = (children.head_service_body.get("spec") or {}).get("clusterIP", "")
+        head["serviceIP"] = address if own == "None" else own
+        head["serviceName"] = children.head_service.name
+    return {key: value for key, value in head.items() if value}

@@ -1,0 +1,64 @@
+"""What happens to pods that were made from another spec.
+
+Source: spec raycluster.md 4.9, cases.md RC-04 and RC-17. Without a strategy nothing happens to them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kuberay.api.kinds import POD
+from kuberay.api.names import ANNOTATION_OPERATOR_VERSION, ANNOTATION_UPGRADE_HASH
+from kuberay.hooks.types import OwnerContext, UpgradeContext, UpgradeStrategy
+from kuberay.plan.cluster import deletions
+from kuberay.plan.cluster.pod_decision import ClusterPass
+from kuberay.plan.model import Patch, Write
+
+_CORE_STRATEGIES = {
+    "Recreate": UpgradeStrategy("Recreate", recreate_all=lambda context: True),
+    "None": UpgradeStrategy("None", recreate_all=lambda context: False),
+}
+
+
+@dataclass(slots=True)
+class UpgradeDecision:
+    """Whether all pods go now, and the writes."""
+
+    recreate: bool = False
+    writes: list[Write] = field(default_factory=list)
+
+
+def decide_upgrade(cluster: ClusterPass, owner: OwnerContext) -> UpgradeDecision:
+    """Looks at the head only. A head made by another version of the operator is brought up to date in its annotations
+    and otherwise left alone: that version may have hashed differently."""
+    strategy_type = cluster.form.spec.upgrade_strategy.type if cluster.form.spec.upgrade_strategy else None
+    head = cluster.children.head
+    if not strategy_type or strategy_type == "None" or head is None:
+        return UpgradeDecision()
+    annotations = head.metadata.annotations
+    made_from = annotations.get(ANNOTATION_UPGRADE_HASH, "")
+    version = annotations.get(ANNOTATION_OPERATOR_VERSION, "")
+    wanted = cluster.form.hash
+    if version and version != cluster.observed.config.operator_version:
+        if head.deleting:
+            return UpgradeDecision()
+        body = {"metadata": {"annotations": head_annotations(cluster)}}
+        return UpgradeDecision(writes=[Patch(kind=POD, namespace=head.namespace, name=head.name, body=body)])
+    if not made_from or made_from == wanted:
+        return UpgradeDecision()
+    context = UpgradeContext(owner=owner, type=strategy_type, head_hash=made_from, wanted_hash=wanted)
+    strategy = _CORE_STRATEGIES.get(strategy_type) or cluster.observed.hooks.upgrade_strategy(context)
+    if strategy is None or not strategy.recreate_all(context):
+        return UpgradeDecision()
+    why = "due to spec change with Recreate upgradeStrategy"
+    done = deletions.deleted("DeletedPod", f"Deleted all Pods for RayCluster {cluster.place} {why}")
+    failed = f"Failed deleting Pods {why} for RayCluster {cluster.place}"
+    return UpgradeDecision(True, list(deletions.all_pods(cluster.children.pods, done, failed)))
+
+
+def head_annotations(cluster: ClusterPass) -> dict[str, str]:
+    """What a head pod says about its making."""
+    return {
+        ANNOTATION_UPGRADE_HASH: cluster.form.hash,
+        ANNOTATION_OPERATOR_VERSION: cluster.observed.config.operator_version,
+    }

@@ -1,0 +1,51 @@
+"""The Service named after the RayJob that always leads to the head of its present RayCluster.
+
+Source: spec rayjob.md 4.3. It outlives attempts; ``status.dashboardURL`` does not use it.
+"""
+
+from __future__ import annotations
+
+from kuberay.api import names
+from kuberay.api.kinds import RAYJOB, SERVICE
+from kuberay.api.objects import RayObject
+from kuberay.plan.build.context import owner_reference
+from kuberay.plan.build.services import head_service
+from kuberay.plan.job.draft import Draft
+from kuberay.plan.job.ray_cluster import cluster_spec
+from kuberay.plan.model import Apply, Event, Manifest
+
+
+def job_head_service(draft: Draft, cluster: RayObject) -> Apply | None:
+    """The write that brings the Service up to date; None while the cluster's spec cannot be read.
+
+    It is optional: a Service that cannot be written stops no job.
+    """
+    spec = cluster_spec(cluster)
+    if spec is None:
+        return None
+    job = draft.obj
+    name = names.head_service_name(job.name)
+    cluster_ip = draft.observed.config.head_cluster_ip_service
+    body: Manifest = head_service(
+        cluster.name, job.namespace, spec, owner_reference(RAYJOB, job), cluster_ip=cluster_ip
+    )
+    body["metadata"]["name"] = name
+    body["metadata"]["labels"] = {
+        names.LABEL_ORIGIN_NAME: job.name,
+        names.LABEL_ORIGIN_CRD: RAYJOB.kind,
+        names.LABEL_NODE_TYPE: names.HEAD,
+        names.LABEL_IDENTIFIER: names.identifier(job.name, names.HEAD),
+    }
+    where = f"{job.namespace}/{name}"
+    return Apply(
+        kind=SERVICE,
+        namespace=job.namespace,
+        name=name,
+        body=body,
+        done=Event("CreatedService", f"Created the service {where}", action="Create"),
+        updated=Event("UpdatedService", f"Updated the service {where}", action="Update"),
+        failed=lambda error: Event(
+            "FailedToCreateService", f"Failed to create the service {where}, {error}", "Warning", "Create"
+        ),
+        optional=True,
+    )

@@ -1,0 +1,32 @@
+"""Which names an attempt gets: its RayCluster and its submission id.
+
+Source: spec rayjob.md 2.2 (New) and 2.6. KubeRay draws them at random; here they follow from the RayJob and the attempt,
+so that whoever plans the same attempt names the same objects.
+"""
+
+from __future__ import annotations
+
+from kuberay.api import names
+from kuberay.api.kinds import RAYCLUSTER
+from kuberay.plan.job.draft import Draft
+
+
+def assign_identifiers(draft: Draft) -> None:
+    """Fill in ``jobId`` and ``rayClusterName`` where they are empty."""
+    status, spec, obj = draft.status, draft.spec, draft.obj
+    # The start of the attempt before this one tells attempts apart that end without a failure (suspend, resume).
+    attempt = (obj.uid, status["failed"], status.get("startTime") or "")
+    if not status.get("jobId"):
+        status["jobId"] = spec.job_id or f"{obj.name}-{names.suffix('job', *attempt)}"
+    if status.get("rayClusterName"):
+        return
+    if spec.selected_cluster:
+        status["rayClusterName"] = spec.selected_cluster
+        return
+    tries = 0
+    while True:
+        name = f"{obj.name}-{names.suffix('cluster', *attempt, tries)}"
+        if draft.observed.view.get(RAYCLUSTER, obj.namespace, name) is None:
+            break
+        tries += 1
+    status["rayClusterName"] = name

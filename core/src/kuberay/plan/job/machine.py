@@ -1,0 +1,77 @@
+"""Which step a RayJob takes in this pass: one handler per state, after deletion, foreign management and validation.
+
+Source: spec rayjob.md 2.1. The order of the checks is the specification's.
+"""
+
+from __future__ import annotations
+
+from kuberay.api.conditions import TRUE, JobCondition, set_condition
+from kuberay.api.job import JobDeploymentStatus, RayJobSpec
+from kuberay.api.names import MANAGED_BY
+from kuberay.plan.job import acceptance, deletion, finished, running, starting, stopping
+from kuberay.plan.job.draft import Draft
+from kuberay.plan.job.expected import expected_pods
+from kuberay.plan.job.persistence import status_to_write
+from kuberay.plan.model import Plan, WriteFailure
+from kuberay.plan.observed import Observed
+
+_HANDLERS = {
+    JobDeploymentStatus.NEW: starting.begin,
+    JobDeploymentStatus.INITIALIZING: starting.initialize,
+    JobDeploymentStatus.RUNNING: running.run,
+    JobDeploymentStatus.SUSPENDING: stopping.take_down,
+    JobDeploymentStatus.RETRYING: stopping.take_down,
+    JobDeploymentStatus.SUSPENDED: stopping.rest,
+    JobDeploymentStatus.COMPLETE: finished.tidy,
+    JobDeploymentStatus.FAILED: finished.tidy,
+    JobDeploymentStatus.VALIDATION_FAILED: acceptance.recover,
+}
+
+
+def plan_job(observed: Observed) -> Plan:
+    """The plan of one pass over a RayJob. Never raises for anything the object says."""
+    obj = observed.obj
+    if obj.spec.get("managedBy") not in (None, "", MANAGED_BY):
+        return Plan()
+    if observed.failure is not None:
+        return _after_failure(observed, observed.failure)
+    spec = acceptance.read_spec(obj)
+    malformed = not isinstance(spec, RayJobSpec)
+    draft = Draft.start(observed, spec if isinstance(spec, RayJobSpec) else RayJobSpec())
+    if obj.deleting:
+        deletion.let_go(draft)
+        plan = draft.finish()
+        plan.status = None
+        return plan
+    problems = spec if not isinstance(spec, RayJobSpec) else acceptance.problems_of(draft)
+    if not problems:
+        draft.refuse(None)
+    elif acceptance.started(draft):
+        acceptance.warn(draft, problems)
+    else:
+        acceptance.refuse(draft, problems)
+        return draft.finish()
+    if not malformed:
+        handler = _HANDLERS.get(draft.state) if draft.state is not None else None
+        if handler is not None:
+            handler(draft)
+        draft.plan.expected_pods = expected_pods(draft)
+    return draft.finish()
+
+
+def _after_failure(observed: Observed, failure: WriteFailure) -> Plan:
+    """A write of this pass failed: nothing of what was decided holds, but the reason shows."""
+    sentence = f"{failure.kind} {failure.name}: {failure.message}"
+    stored = observed.obj.status
+    conditions = set_condition(
+        stored.get("conditions") or [],
+        JobCondition.PODS_WAITING.value,
+        TRUE,
+        failure.reason or "WriteFailed",
+        sentence,
+        observed.now,
+    )
+    status = None
+    if not observed.obj.deleting:
+        status = status_to_write(stored, {**stored, "conditions": conditions}, observed.now)
+    return Plan(status=status, waiting=sentence)

@@ -1,0 +1,99 @@
+"""Which RayCluster a RayJob runs on, what a new one looks like, and where its dashboard is.
+
+Source: spec rayjob.md 4.1, 4.2 and 2.2 (Initializing 6).
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+from kuberay.api import names
+from kuberay.api.cluster import RayClusterSpec
+from kuberay.api.kinds import RAYCLUSTER, RAYJOB, SERVICE
+from kuberay.api.objects import Child, RayObject
+from kuberay.plan.build.context import owner_reference
+from kuberay.plan.job.draft import Draft
+from kuberay.plan.model import Manifest
+
+DASHBOARD_PORT = "dashboard"
+
+
+def find_cluster(draft: Draft) -> RayObject | None:
+    """The RayCluster that the status names, if it is there; also one that is being deleted."""
+    name = draft.status.get("rayClusterName")
+    found = draft.observed.view.get(RAYCLUSTER, draft.obj.namespace, name) if name else None
+    return found if isinstance(found, RayObject) else None
+
+
+def owned_by(draft: Draft, obj: Any) -> bool:
+    """Whether the RayJob controls *obj*. What it does not control it never changes or deletes (RJ-05)."""
+    controller = obj.metadata.controller
+    return controller is not None and controller.uid == draft.obj.uid
+
+
+def alive(cluster: RayObject | None) -> bool:
+    """Whether the cluster exists and is not being deleted."""
+    return cluster is not None and not cluster.deleting
+
+
+def build_cluster(draft: Draft) -> Manifest:
+    """The RayCluster of the present attempt, before plugins see it."""
+    job = draft.obj
+    labels = {
+        **job.metadata.labels,
+        names.LABEL_ORIGIN_NAME: job.name,
+        names.LABEL_ORIGIN_CRD: RAYJOB.kind,
+        names.LABEL_SUBMISSION_MODE: draft.spec.submission_mode,
+    }
+    metadata: Manifest = {
+        "name": draft.status["rayClusterName"],
+        "namespace": job.namespace,
+        "labels": labels,
+        "ownerReferences": [owner_reference(RAYJOB, job)],
+    }
+    if job.metadata.annotations:
+        metadata["annotations"] = dict(job.metadata.annotations)
+    return {
+        "apiVersion": RAYCLUSTER.api_version,
+        "kind": RAYCLUSTER.kind,
+        "metadata": metadata,
+        "spec": copy.deepcopy(job.spec["rayClusterSpec"]),
+    }
+
+
+def cluster_spec(cluster: RayObject) -> RayClusterSpec | None:
+    """The typed spec of a live cluster; None when it cannot be read (its own plan says why)."""
+    try:
+        return RayClusterSpec.parse(cluster.spec)
+    except ValueError:
+        return None
+
+
+def head_service_of(cluster: RayObject) -> str:
+    """Name of the cluster's head service: what its status says, else the one it will have."""
+    told = (cluster.status.get("head") or {}).get("serviceName")
+    if told:
+        return str(told)
+    custom = ((cluster.spec.get("headGroupSpec") or {}).get("headService") or {}).get("metadata") or {}
+    return names.head_service_name(cluster.name, custom.get("name") or "")
+
+
+def dashboard_url(draft: Draft, cluster: RayObject) -> str | None:
+    """``host:port`` of the cluster's dashboard, without a scheme; None while its head service does not offer one."""
+    custom = ((cluster.spec.get("headGroupSpec") or {}).get("headService") or {}).get("metadata") or {}
+    name = names.head_service_name(cluster.name, custom.get("name") or "")
+    service = draft.observed.view.get(SERVICE, cluster.namespace, name)
+    if not isinstance(service, Child):
+        return None
+    for port in (service.body().get("spec") or {}).get("ports") or ():
+        if port.get("name") == DASHBOARD_PORT:
+            host = names.service_fqdn(name, cluster.namespace, draft.observed.config.cluster_domain)
+            return f"{host}:{port['port']}"
+    return None
+
+
+def copy_cluster_status(draft: Draft, cluster: RayObject | None) -> None:
+    """Mirror the cluster's status into the RayJob's."""
+    if cluster is not None and cluster.status:
+        draft.status["rayClusterStatus"] = copy.deepcopy(cluster.status)

@@ -1,0 +1,169 @@
+"""What happens before a job runs: identifiers first, then its RayCluster, then its submitter.
+
+Source: spec rayjob.md 2.2 (New, Initializing), 4.1, 4.2.
+"""
+
+from __future__ import annotations
+
+from kuberay.api.job import JobDeploymentStatus
+from kuberay.api.kinds import JOB, RAYCLUSTER, RAYJOB
+from kuberay.api.names import RAYJOB_FINALIZER
+from kuberay.api.objects import RayObject
+from kuberay.api.times import format_time
+from kuberay.hooks.types import PodContext
+from kuberay.plan.job import deadlines, hook_calls
+from kuberay.plan.job.draft import Draft
+from kuberay.plan.job.identity import assign_identifiers
+from kuberay.plan.job.modes import mode_of
+from kuberay.plan.job.outcome import fail
+from kuberay.plan.job.ray_cluster import build_cluster, copy_cluster_status, dashboard_url, find_cluster, owned_by
+from kuberay.plan.job.submit_command import SubmitCommandError
+from kuberay.plan.job.submitter import submitter_job, submitter_template
+from kuberay.plan.job.submitter_watch import look_at_submitter
+from kuberay.plan.job.waiting import look_again_soon
+from kuberay.plan.model import Create, Event, Patch
+
+
+def begin(draft: Draft) -> None:
+    """New: the finalizer, then the identifiers of the attempt. Nothing is created before they are stored."""
+    obj, status = draft.obj, draft.status
+    if RAYJOB_FINALIZER not in obj.metadata.finalizers:
+        draft.write(
+            Patch(
+                kind=RAYJOB,
+                namespace=obj.namespace,
+                name=obj.name,
+                body={"metadata": {"finalizers": [*obj.metadata.finalizers, RAYJOB_FINALIZER]}},
+                resource_version=obj.metadata.resource_version,
+            )
+        )
+    assign_identifiers(draft)
+    for key in ("reason", "message", "jobStatus"):
+        status.pop(key, None)
+    status["jobDeploymentStatus"] = JobDeploymentStatus.INITIALIZING.value
+    status["startTime"] = format_time(draft.now)
+    draft.wait("the RayJob is about to start")
+
+
+def initialize(draft: Draft) -> None:
+    """Initializing: get the RayCluster, and hand the job in once it is ready."""
+    if draft.suspend_wanted:
+        draft.status["jobDeploymentStatus"] = JobDeploymentStatus.SUSPENDING.value
+        return
+    late = deadlines.active_deadline(draft) or deadlines.pre_running_deadline(draft)
+    if late is not None:
+        fail(draft, *late)
+        return
+    cluster = find_cluster(draft)
+    cleared = hook_calls.prepare(draft, creating=cluster is None)
+    hook_calls.extra_resources(draft)
+    if cluster is None:
+        _get_cluster(draft, cleared)
+    elif cluster.deleting:
+        draft.wait(f"RayCluster {cluster.namespace}/{cluster.name} is being deleted")
+    elif draft.uses_own_cluster and not owned_by(draft, cluster):
+        where = f"{cluster.namespace}/{cluster.name}"
+        draft.hold("RayClusterNotOwned", f"RayCluster {where} exists and does not belong to this RayJob")
+        look_again_soon(draft)
+    else:
+        _use_cluster(draft, cluster)
+
+
+def _get_cluster(draft: Draft, cleared: bool) -> None:
+    where = f"{draft.obj.namespace}/{draft.status['rayClusterName']}"
+    if not draft.uses_own_cluster:
+        note = f"RayCluster {where} set in the clusterSelector is not found. It must be created manually"
+        if draft.hold("RayClusterNotFound", note):
+            draft.event("RayClusterNotFound", note, action="Validate", warning=True)
+        return
+    if not cleared:
+        return
+    body = build_cluster(draft)
+    mode = mode_of(draft.spec)
+    if mode is not None and mode.submitter_job:
+        context = PodContext(owner=hook_calls.job_context(draft), group="", node_type="head")
+        changed = draft.observed.hooks.mutate_cluster(context, body)
+        draft.blame(changed.failures)
+        draft.plan.plugin_changes.update(changed.changes)
+        if changed.failures:
+            return
+        body = changed.pod
+    draft.write(
+        Create(
+            kind=RAYCLUSTER,
+            namespace=draft.obj.namespace,
+            name=draft.status["rayClusterName"],
+            body=body,
+            done=Event("CreatedRayCluster", f"Created RayCluster {where}", action="Create"),
+            failed=lambda error: Event(
+                "FailedToCreateRayCluster", f"Failed to create RayCluster {where}: {error}", "Warning", "Create"
+            ),
+        )
+    )
+    draft.wait(f"RayCluster {where} is being created")
+
+
+def _use_cluster(draft: Draft, cluster: RayObject) -> None:
+    where = f"{cluster.namespace}/{cluster.name}"
+    copy_cluster_status(draft, cluster)
+    if not draft.status.get("dashboardURL"):
+        if cluster.status.get("state") != "ready":
+            draft.wait(f"RayCluster {where} is not ready")
+            return
+        address = dashboard_url(draft, cluster)
+        if address is None:
+            draft.hold("NoDashboardPort", f"the head service of RayCluster {where} has no port named dashboard")
+            look_again_soon(draft)
+            return
+        draft.status["dashboardURL"] = address
+    mode = mode_of(draft.spec)
+    if mode is not None and mode.submitter_job and not ensure_submitter(draft, cluster):
+        # The address is stored together with Running; until then each pass reads it again.
+        draft.status.pop("dashboardURL", None)
+        return
+    draft.status["jobDeploymentStatus"] = JobDeploymentStatus.RUNNING.value
+
+
+def ensure_submitter(draft: Draft, cluster: RayObject) -> bool:
+    """Have the submitter Job created unless it is there; False when it cannot be yet."""
+    where = f"{draft.obj.namespace}/{draft.obj.name}"
+    submitter = look_at_submitter(draft)
+    if submitter.foreign:
+        draft.hold("SubmitterNotOwned", f"Job {where} exists and does not belong to this RayJob")
+        look_again_soon(draft)
+        return False
+    if submitter.going:
+        draft.wait(f"Job {where} of an earlier attempt is being deleted")
+        return False
+    if submitter.job is not None:
+        return True
+    failed = f"Failed to create new Kubernetes Job {where}: "
+    try:
+        template = submitter_template(
+            draft.spec,
+            job=draft.obj.name,
+            cluster=cluster,
+            dashboard_url=draft.status["dashboardURL"],
+            job_id=draft.status["jobId"],
+            login=draft.observed.config.login_shell,
+        )
+    except SubmitCommandError as error:
+        if draft.hold("InvalidSubmitCommand", str(error)):
+            draft.event("FailedToCreateRayJobSubmitter", f"{failed}{error}", action="Create", warning=True)
+        return False
+    changed = draft.observed.hooks.mutate_pod(hook_calls.submitter_context(draft, cluster), template)
+    draft.blame(changed.failures)
+    draft.plan.plugin_changes.update(changed.changes)
+    if changed.failures:
+        return False
+    draft.write(
+        Create(
+            kind=JOB,
+            namespace=draft.obj.namespace,
+            name=draft.obj.name,
+            body=submitter_job(draft.obj, draft.spec, changed.pod),
+            done=Event("CreatedRayJobSubmitter", f"Created Kubernetes Job {where}", action="Create"),
+            failed=lambda error: Event("FailedToCreateRayJobSubmitter", f"{failed}{error}", "Warning", "Create"),
+        )
+    )
+    return True

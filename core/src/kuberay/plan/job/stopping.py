@@ -1,0 +1,87 @@
+"""How an attempt is taken down to be suspended or tried again, and how a suspended RayJob comes back.
+
+Source: spec rayjob.md 2.2 (Suspending, Retrying, Suspended) and 4.4.
+"""
+
+from __future__ import annotations
+
+from kuberay.api.job import JobDeploymentStatus
+from kuberay.api.kinds import JOB
+from kuberay.plan.job import hook_calls
+from kuberay.plan.job.cluster_removal import delete_cluster
+from kuberay.plan.job.draft import Draft
+from kuberay.plan.job.modes import mode_of
+from kuberay.plan.job.ray_cluster import find_cluster, owned_by
+from kuberay.plan.job.starting import begin
+from kuberay.plan.job.submitter_watch import look_at_submitter
+from kuberay.plan.model import Delete, Event, Write
+
+_OF_THE_ATTEMPT = (
+    "rayClusterStatus",
+    "rayClusterName",
+    "dashboardURL",
+    "jobId",
+    "jobStatus",
+    "message",
+    "reason",
+    "rayJobInfo",
+    "jobStatusCheckFailureStartTime",
+)
+
+
+def take_down(draft: Draft) -> None:
+    """Suspending and Retrying: delete what the attempt made, and move on once all of it is really gone.
+
+    ``spec.suspend`` plays no part while this goes on.
+    """
+    retrying = draft.state == JobDeploymentStatus.RETRYING
+    remains, deletes = _remains(draft)
+    draft.write(*deletes)
+    if remains:
+        draft.wait(f"{' and '.join(remains)} must be gone first")
+        return
+    if not hook_calls.clean_up(draft, "Retrying" if retrying else "Suspended", None, wait=True):
+        return
+    for key in _OF_THE_ATTEMPT:
+        draft.status.pop(key, None)
+    following = JobDeploymentStatus.NEW if retrying else JobDeploymentStatus.SUSPENDED
+    draft.status["jobDeploymentStatus"] = following.value
+
+
+def _remains(draft: Draft) -> tuple[list[str], list[Write]]:
+    remains: list[str] = []
+    deletes: list[Write] = []
+    cluster = find_cluster(draft)
+    if cluster is not None and draft.uses_own_cluster and owned_by(draft, cluster):
+        remains.append(f"RayCluster {cluster.name}")
+        deletes += delete_cluster(draft, cluster)
+    mode = mode_of(draft.spec)
+    submitter = look_at_submitter(draft).job if mode is not None and mode.submitter_job else None
+    if submitter is not None:
+        remains.append(f"Job {submitter.name}")
+        where = f"{submitter.namespace}/{submitter.name}"
+        if not submitter.deleting:
+            deletes.append(
+                Delete(
+                    kind=JOB,
+                    namespace=submitter.namespace,
+                    name=submitter.name,
+                    uid=submitter.uid,
+                    done=Event("DeletedRayJobSubmitter", f"Deleted submitter K8s Job {where}", action="Delete"),
+                    failed=lambda error: Event(
+                        "FailedToDeleteRayJobSubmitter",
+                        f"Failed to delete submitter K8s Job {where}: {error}",
+                        "Warning",
+                        "Delete",
+                    ),
+                )
+            )
+    return remains, deletes
+
+
+def rest(draft: Draft) -> None:
+    """Suspended: nothing until ``spec.suspend`` is false; then the next attempt begins in the same pass."""
+    if draft.spec.suspend:
+        draft.wait("the RayJob is suspended")
+        return
+    begin(draft)

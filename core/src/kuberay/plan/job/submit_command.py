@@ -1,0 +1,164 @@
+"""The command line with which a submitter hands the job to Ray and follows its log.
+
+Source: spec rayjob.md 3.2 and 3.3. Raises `SubmitCommandError` where KubeRay refuses to build it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+
+from kuberay.api.job import RayJobSpec
+from kuberay.plan.job.quoting import double_quoted, entrypoint_arguments
+
+_SEMVER = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?")
+_METADATA_SINCE = (2, 6, 0)
+
+
+class SubmitCommandError(ValueError):
+    """The job cannot be submitted as it is written; the text is one sentence that names the field."""
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML 1.1 as Kubernetes reads it: times stay text."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+
+
+def load_runtime_env(text: str) -> Any:
+    """The runtime environment in *text*; None when it is only comments. Raises `SubmitCommandError` on bad YAML."""
+    try:
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 (a SafeLoader)
+    except yaml.YAMLError as error:
+        raise SubmitCommandError(f"spec.runtimeEnvYAML is not YAML: {error}") from error
+
+
+def go_json(value: Any) -> str:
+    """JSON as Go's encoder writes it: compact, sorted keys, ``<``, ``>``, ``&`` escaped, other letters kept."""
+    text = json.dumps(_string_keys(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    for char in "<>&\u2028\u2029":
+        text = text.replace(char, f"\\u{ord(char):04x}")
+    return text
+
+
+def _string_keys(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {_key(key): _string_keys(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_string_keys(item) for item in value]
+    return value
+
+
+def _key(key: Any) -> str:
+    return json.dumps(key) if isinstance(key, bool | int | float) or key is None else str(key)
+
+
+def check_metadata(spec: RayJobSpec) -> None:
+    """Raise `SubmitCommandError` when the stated Ray version is too old for ``spec.metadata``, or is none."""
+    version = spec.ray_cluster_spec.ray_version if spec.ray_cluster_spec is not None else ""
+    if not spec.metadata or not version:
+        return
+    match = _SEMVER.fullmatch(version)
+    if match is None:
+        raise SubmitCommandError(
+            f"spec.metadata needs spec.rayClusterSpec.rayVersion to be a semantic version, not {version!r}"
+        )
+    release = tuple(int(part or 0) for part in match.group(1, 2, 3))
+    if match[4] or release < _METADATA_SINCE:
+        raise SubmitCommandError(f"spec.metadata needs Ray 2.6.0 or newer, spec.rayClusterSpec.rayVersion is {version}")
+
+
+def http_address(dashboard_url: str) -> str:
+    """``status.dashboardURL`` with the scheme that ``ray job`` wants."""
+    return dashboard_url if dashboard_url.startswith("http://") else f"http://{dashboard_url}"
+
+
+def submit_command(
+    spec: RayJobSpec, *, address: str, health_address: str, job_id: str, reattach: bool = True
+) -> list[str]:
+    """The tokens of spec 3.2; joined by blanks they are the shell script.
+
+    *address* and *health_address* carry a scheme. With *reattach* (K8sJobMode) a submission id that is known already
+    is followed instead of submitted again, and submitting does not block.
+    """
+    check_metadata(spec)
+    probe = (
+        f"import urllib.request; r=urllib.request.urlopen('{health_address}/api/gcs_healthz', timeout=10); "
+        "exit(0 if b'success' in r.read() else 1)"
+    )
+    tokens = ["until", f'python -c "{probe}"', ">/dev/null", "2>&1", ";", "do", "echo"]
+    tokens += [
+        f'"Waiting for Ray Dashboard GCS to become healthy at {address} ..."',
+        ";",
+        "sleep",
+        "2",
+        ";",
+        "done",
+        ";",
+    ]
+    if reattach:
+        tokens += ["if", "!", "ray", "job", "status", "--address", address, job_id, ">/dev/null", "2>&1", ";", "then"]
+    tokens += ["ray", "job", "submit", "--address", address]
+    if reattach:
+        tokens.append("--no-wait")
+    tokens += _options(spec, job_id)
+    tokens += ["--", entrypoint_arguments(spec.entrypoint), ";"]
+    if reattach:
+        tokens += ["fi", ";", "ray", "job", "logs", "--address", address, "--follow", job_id]
+    return tokens
+
+
+def _options(spec: RayJobSpec, job_id: str) -> list[str]:
+    options: list[str] = []
+    if spec.runtime_env_yaml:
+        options += ["--runtime-env-json", double_quoted(go_json(load_runtime_env(spec.runtime_env_yaml)))]
+    if spec.metadata:
+        options += ["--metadata-json", double_quoted(go_json(spec.metadata))]
+    if job_id:
+        options += ["--submission-id", job_id]
+    if spec.entrypoint_num_cpus > 0:
+        options += ["--entrypoint-num-cpus", f"{spec.entrypoint_num_cpus:f}"]
+    if spec.entrypoint_num_gpus > 0:
+        options += ["--entrypoint-num-gpus", f"{spec.entrypoint_num_gpus:f}"]
+    if spec.entrypoint_resources:
+        options += ["--entrypoint-resources", double_quoted(spec.entrypoint_resources)]
+    return options
+
+
+def submit_request(spec: RayJobSpec, job_id: str) -> Mapping[str, Any]:
+    """The body of a submission over HTTP (spec 3.10). Raises `SubmitCommandError` when resources are no numbers."""
+    body: dict[str, Any] = {"entrypoint": spec.entrypoint}
+    if job_id:
+        body["submission_id"] = job_id
+    runtime_env = load_runtime_env(spec.runtime_env_yaml) if spec.runtime_env_yaml else None
+    if runtime_env:
+        body["runtime_env"] = runtime_env
+    if spec.metadata:
+        body["metadata"] = dict(spec.metadata)
+    if spec.entrypoint_num_cpus:
+        body["entrypoint_num_cpus"] = spec.entrypoint_num_cpus
+    if spec.entrypoint_num_gpus:
+        body["entrypoint_num_gpus"] = spec.entrypoint_num_gpus
+    if spec.entrypoint_resources:
+        body["entrypoint_resources"] = _resources(spec.entrypoint_resources)
+    return body
+
+
+def _resources(text: str) -> dict[str, float]:
+    try:
+        resources = json.loads(text)
+    except ValueError as error:
+        raise SubmitCommandError(f"spec.entrypointResources is not JSON: {error}") from error
+    if not isinstance(resources, dict) or not all(
+        isinstance(amount, int | float) and not isinstance(amount, bool) for amount in resources.values()
+    ):
+        raise SubmitCommandError("spec.entrypointResources must be a JSON object of names and numbers")
+    return resources

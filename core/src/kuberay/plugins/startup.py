@@ -1,0 +1,113 @@
+"""What plugins declare at start: gates, settings, RBAC rules, watches and sub-commands.
+
+Unlike the hooks of a pass, a failure here ends the start, with one sentence that names the plugin (`PluginError`).
+"""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from kuberay.hooks.types import FeatureGate, PolicyRule, Watch
+from kuberay.plugins.answers import AnswerError, list_of
+from kuberay.plugins.loader import Plugin, PluginError, in_one_line
+
+Answer = TypeVar("Answer")
+Kinds = set[tuple[str, str]]
+
+
+def feature_gates(plugins: Sequence[Plugin]) -> dict[str, list[FeatureGate]]:
+    """Gates by plugin name."""
+    return _ask_all(plugins, "feature_gates", partial(list_of, FeatureGate))
+
+
+def rbac_rules(plugins: Sequence[Plugin]) -> dict[str, list[PolicyRule]]:
+    """Rules by plugin name."""
+    return _ask_all(plugins, "rbac_rules", partial(list_of, PolicyRule))
+
+
+def add_commands(plugins: Sequence[Plugin], app: Any) -> None:
+    """Let each plugin add its sub-commands."""
+    _ask_all(plugins, "cli", lambda answer: None, app)
+
+
+def watches(plugins: Sequence[Plugin]) -> tuple[list[Watch], dict[str, Kinds]]:
+    """One watch per kind over all plugins, and per plugin the kinds (apiVersion, kind) it named.
+
+    Plugins that watch one kind by different labels share a watch of all of it; different rules about who may change or
+    delete such objects cannot be shared, and are refused.
+    """
+    merged: dict[str, tuple[str, Watch]] = {}
+    kinds: dict[str, Kinds] = {plugin.name: set() for plugin in plugins}
+    for name, answer in _ask_all(plugins, "watches", partial(list_of, Watch)).items():
+        for watch in answer:
+            kinds[name].add((watch.kind.api_version, watch.kind.kind))
+            other, known = merged.setdefault(str(watch.kind), (name, watch))
+            if (known.kind, known.prune, known.create_only) != (watch.kind, watch.prune, watch.create_only):
+                raise PluginError(
+                    f"plugins {other!r} and {name!r} watch {watch.kind} with different version, prune or create_only: "
+                    "enable only one of them"
+                )
+            if known.label_selector != watch.label_selector:
+                merged[str(watch.kind)] = (other, replace(known, label_selector=""))
+    return [watch for _, watch in merged.values()], kinds
+
+
+def settings_models(plugins: Sequence[Plugin]) -> dict[str, type[BaseModel]]:
+    """The settings model of each plugin that has one, made to refuse unknown fields."""
+    return _ask_all(plugins, "settings", _check_model)
+
+
+def read_settings(
+    models: Mapping[str, type[BaseModel]], sections: Mapping[str, Mapping[str, Any]]
+) -> dict[str, BaseModel]:
+    """The settings of every plugin from the ``plugins.<name>`` sections; what is not there has its default."""
+    for name in sections:
+        if name not in models:
+            with_settings = ", ".join(sorted(models)) or "none"
+            raise PluginError(
+                f"plugins.{name}: no enabled plugin of that name has settings (those that have: {with_settings})"
+            )
+    settings = {}
+    for name, model in models.items():
+        try:
+            settings[name] = model.model_validate(sections.get(name) or {})
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in ("plugins", name, *first["loc"]))
+            raise PluginError(f"{place}: {first['msg']}") from error
+    return settings
+
+
+def _check_model(answer: Any) -> type[BaseModel]:
+    if not (isinstance(answer, type) and issubclass(answer, BaseModel)):
+        raise AnswerError(f"returned {answer!r}, a pydantic model class is expected")
+    strict: type[BaseModel] = types.new_class(answer.__name__, (answer,), {"extra": "forbid"})
+    strict.__module__, strict.__doc__ = answer.__module__, answer.__doc__
+    try:
+        strict()
+    except ValidationError as error:
+        places = ", ".join(".".join(map(str, item["loc"])) for item in error.errors())
+        raise AnswerError(f"returned {answer.__name__}, whose fields {places} have no valid default") from error
+    return strict
+
+
+def _ask_all(
+    plugins: Sequence[Plugin], hook: str, check: Callable[[Any], Answer], *arguments: Any
+) -> dict[str, Answer]:
+    found: dict[str, Answer] = {}
+    for plugin in plugins:
+        if hook not in plugin.hooks:
+            continue
+        try:
+            found[plugin.name] = check(plugin.hooks[hook](*arguments))
+        except AnswerError as error:
+            raise PluginError(f"plugin {plugin.title} cannot be used: {hook}() {error}") from error
+        except Exception as error:
+            raise PluginError(f"plugin {plugin.title} cannot be used: {hook}() raised {in_one_line(error)}") from error
+    return found

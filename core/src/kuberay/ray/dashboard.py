@@ -1,0 +1,56 @@
+"""Talking to a Ray dashboard's job API: which requests are sent, and what their answers mean.
+
+Source: spec rayjob.md 3.9 and 3.10. `DashboardClient` is the contract; `kuberay.ray.http` has the real one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from kuberay.ray.jobinfo import JobInfo as JobInfo
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardTarget:
+    """Which dashboard to ask."""
+
+    address: str
+    """``host:port`` without a scheme."""
+    namespace: str = ""
+    service: str = ""
+    """Head service name, for access through the API server's proxy."""
+    token: str | None = field(default=None, repr=False)
+    """Bearer token when the cluster wants one. Never logged."""
+
+
+class DashboardError(Exception):
+    """A dashboard call that brought no usable answer; its text is one sentence."""
+
+
+class DashboardUnreachableError(DashboardError):
+    """No answer at all: name not resolved, connection refused or reset, timed out."""
+
+
+class DashboardRefusedError(DashboardError):
+    """An answer that is not the one wanted: another status code, or a body that does not parse."""
+
+
+class SubmissionExistsError(DashboardError):
+    """The submission id is taken already: the job was submitted before."""
+
+
+class DashboardClient(Protocol):
+    """The three calls the operator makes. All raise `DashboardError` when there is no usable answer."""
+
+    async def job_info(self, target: DashboardTarget, job_id: str) -> JobInfo | None:
+        """The submission, or None when that dashboard does not know it (404)."""
+        ...
+
+    async def stop_job(self, target: DashboardTarget, job_id: str) -> bool:
+        """Ask Ray to stop the submission. True when it was stopped or had ended already; False when it is unknown."""
+        ...
+
+    async def submit_job(self, target: DashboardTarget, request: dict[str, Any]) -> str:
+        """Submit a job (body of spec 3.10); returns its submission id. `SubmissionExistsError` when the id is taken."""
+        ...

@@ -1,0 +1,367 @@
+"""The executor on the simulated API server: nothing doubled, nothing foreign touched, nothing asked without need."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import orjson
+import pytest
+from kuberay.api.kinds import POD, RAYCLUSTER, SERVICE, Kind
+from kuberay.api.objects import Object, RayObject, decode, from_dict
+from kuberay.kube.client import Client
+from kuberay.kube.errors import ConflictError
+from kuberay.kube.store import Store
+from kuberay.operator.executor import FIRST_BATCH, Executor, Outcome
+from kuberay.plan.model import Apply, Create, Delete, Event, Patch, Write
+from kuberay_testkit.builders import build_raycluster
+from kuberay_testkit.sim.faults import Faults
+from kuberay_testkit.sim.server import SimServer
+from kuberay_testkit.sim.transport import SimTransport
+from kuberay_testkit.sim.virtual import in_virtual_time
+
+DONE, UPDATED = Event("Done", "done"), Event("Updated", "updated")
+
+
+class World:
+    """A server, a store, and an executor that works for one RayCluster."""
+
+    def __init__(self) -> None:
+        self.server = SimServer()
+        self.store = Store()
+        self.written: list[str] = []
+        self.executor = Executor(
+            Client(SimTransport(self.server)),
+            self.store,
+            self.server.now,
+            lambda kind, obj: self.written.append(f"{kind.kind} {obj.name}"),
+        )
+        owner = from_dict(RAYCLUSTER, self.server.create(build_raycluster("rc", namespace="ns")))
+        assert isinstance(owner, RayObject)
+        self.owner = owner
+        self.server.calls.clear()
+
+    async def run(self, *stages: list[Write]) -> Outcome:
+        return await self.executor.run(self.owner, list(stages))
+
+    def body(self, kind: Kind, name: str, *, owner: str = "", **parts: Any) -> dict[str, Any]:
+        """A manifest owned by the world's RayCluster, or by the given uid; ``-`` for none."""
+        metadata: dict[str, Any] = {"name": name, "namespace": "ns"}
+        if owner != "-":
+            reference = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "rc", "controller": True}
+            metadata["ownerReferences"] = [{**reference, "uid": owner or self.owner.uid}]
+        return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, **parts}
+
+    def pod(self, name: str, **more: Any) -> dict[str, Any]:
+        return self.body(POD, name, spec={"containers": [{"name": "c", "image": "i"}]}, **more)
+
+    def service(self, name: str = "s", *, port: int = 80, **more: Any) -> dict[str, Any]:
+        return self.body(SERVICE, name, spec={"ports": [{"name": "p", "port": port}]}, **more)
+
+    def create(self, name: str, **more: Any) -> Create:
+        return Create(kind=POD, namespace="ns", name=name, body=self.pod(name), done=DONE, **more)
+
+    def apply(self, body: dict[str, Any] | None = None, **more: Any) -> Apply:
+        body = body or self.service()
+        name = body["metadata"]["name"]
+        return Apply(kind=SERVICE, namespace="ns", name=name, body=body, done=DONE, updated=UPDATED, **more)
+
+    def watch_catches_up(self) -> None:
+        """As if every watch event had arrived."""
+        for kind in (POD, SERVICE, RAYCLUSTER):
+            for body in self.server.objects(kind):
+                self.store.upsert(kind, decode(kind, orjson.dumps(body)))
+
+    def asked(self) -> list[str]:
+        return [f"{call.verb} {call.resource}" for call in self.server.calls]
+
+    def stored(self, kind: Kind, name: str) -> Object | None:
+        return self.store.get(kind, "ns", name)
+
+
+@in_virtual_time
+async def test_what_was_created_is_in_the_store_and_told_at_once() -> None:
+    world = World()
+    outcome = await world.run([world.create("a")])
+    assert outcome.changed
+    assert outcome.failure is None
+    assert outcome.events == [DONE]
+    assert world.stored(POD, "a") is not None
+    assert world.written == ["Pod a"]
+    assert world.asked() == ["create pods"]
+
+
+@in_virtual_time
+async def test_a_body_that_is_a_function_is_called_only_for_the_create() -> None:
+    world = World()
+    built: list[str] = []
+
+    def build() -> dict[str, Any]:
+        built.append("a")
+        return world.pod("a")
+
+    write = Create(kind=POD, namespace="ns", name="a", body=build)
+    assert built == []
+    await world.run([write])
+    assert built == ["a"]
+
+
+@pytest.mark.parametrize("fault", ["error_after", "timeout_after"])
+def test_a_create_whose_answer_was_lost_is_adopted_and_not_doubled(fault: Any) -> None:
+    @in_virtual_time
+    async def scenario() -> None:
+        world = World()
+        world.server.faults = Faults().add(fault, verb="create", times=1)
+        outcome = await world.run([world.create("a")])
+        assert (outcome.changed, outcome.failure, outcome.events) == (True, None, [DONE])
+        assert world.asked() == ["create pods", "get pods"]
+        assert world.stored(POD, "a") is not None
+        assert len(world.server.objects(POD)) == 1
+
+    scenario()
+
+
+@pytest.mark.parametrize("fault", ["error_before", "timeout_before"])
+def test_a_create_that_did_not_happen_fails(fault: Any) -> None:
+    @in_virtual_time
+    async def scenario() -> None:
+        world = World()
+        world.server.faults = Faults().add(fault, verb="create", times=1)
+        outcome = await world.run([world.create("a", marker="FailedCreate")])
+        assert not outcome.changed
+        assert outcome.failure is not None
+        assert (outcome.failure.kind, outcome.failure.name, outcome.failure.marker) == ("Pod", "a", "FailedCreate")
+        assert outcome.events == []
+        assert (await world.run([world.create("a")])).changed
+
+    scenario()
+
+
+@in_virtual_time
+async def test_an_object_of_our_own_that_was_not_seen_yet_is_taken_in_and_looked_at_again() -> None:
+    world = World()
+    world.server.create(world.pod("a"))
+    outcome = await world.run([world.create("a")])
+    assert outcome.failure is None
+    assert outcome.events == [], "it is not news to users"
+    assert outcome.changed, "but it is to the plan"
+    assert world.stored(POD, "a") is not None
+    assert not (await world.run([world.create("a")])).changed
+
+
+@pytest.mark.parametrize("owner", ["somebody-else", "-"])
+def test_a_foreign_object_of_that_name_is_never_touched(owner: str) -> None:
+    @in_virtual_time
+    async def scenario() -> None:
+        world = World()
+        pod = world.server.create(world.pod("a", owner=owner))
+        service = world.server.create(world.service(owner=owner, port=1))
+        for writes in ([world.create("a")], [world.apply()]):
+            outcome = await world.run([*writes])
+            assert outcome.failure is not None
+            assert "already exists and is not owned by this RayCluster; rename one of them" in outcome.failure.message
+            assert outcome.failure.reason == "NotOwnedError"
+        world.watch_catches_up()
+        assert (await world.run([world.apply()])).failure is not None
+        assert world.server.peek(POD, "ns", "a") == pod
+        assert world.server.peek(SERVICE, "ns", "s") == service
+
+    scenario()
+
+
+@in_virtual_time
+async def test_a_create_only_apply_leaves_what_exists_alone_whoever_made_it() -> None:
+    world = World()
+    theirs = world.server.create(world.service("theirs", owner="-", port=1))
+    ours = world.server.create(world.service("ours", port=1))
+    for name in ("theirs", "ours"):
+        outcome = await world.run([world.apply(world.service(name, port=2), create_only=True)])
+        assert (outcome.changed, outcome.failure) == (False, None)
+    assert world.server.peek(SERVICE, "ns", "theirs") == theirs
+    assert world.server.peek(SERVICE, "ns", "ours") == ours
+    assert (await world.run([world.apply(world.service("new"), create_only=True)])).events == [DONE]
+
+
+@in_virtual_time
+async def test_an_apply_in_sync_costs_no_request() -> None:
+    world = World()
+    assert (await world.run([world.apply()])).events == [DONE]
+    world.server.calls.clear()
+    for _ in range(3):
+        outcome = await world.run([world.apply()])
+        assert (outcome.changed, outcome.events) == (False, [])
+    world.watch_catches_up()
+    await world.run([world.apply()])
+    assert world.asked() == []
+
+
+@in_virtual_time
+async def test_an_apply_in_sync_costs_no_request_after_a_restart_either() -> None:
+    first = World()
+    await first.run([first.apply()])
+    first.store = Store()
+    first.watch_catches_up()
+    again = Executor(Client(SimTransport(first.server)), first.store, first.server.now, lambda _kind, _obj: None)
+    first.server.calls.clear()
+    assert not (await again.run(first.owner, [[first.apply()]])).changed
+    assert first.asked() == []
+
+
+@in_virtual_time
+async def test_an_apply_updates_what_changed_once() -> None:
+    world = World()
+    await world.run([world.apply()])
+    outcome = await world.run([world.apply(world.service(port=81))])
+    assert (outcome.changed, outcome.events) == (True, [UPDATED])
+    service = world.server.peek(SERVICE, "ns", "s")
+    assert service is not None
+    assert [port["port"] for port in service["spec"]["ports"]] == [81]
+    world.server.calls.clear()
+    assert not (await world.run([world.apply(world.service(port=81))])).changed
+    assert world.asked() == []
+
+
+@in_virtual_time
+async def test_an_apply_waits_for_an_object_that_is_being_deleted() -> None:
+    world = World()
+    await world.run([world.apply()])
+    world.server.patch(SERVICE, "ns", "s", {"metadata": {"finalizers": ["x/y"]}})
+    world.server.delete(SERVICE, "ns", "s")
+    world.watch_catches_up()
+    world.server.calls.clear()
+    outcome = await world.run([world.apply(world.service(port=81))])
+    assert (outcome.changed, outcome.failure, world.asked()) == (False, None, [])
+
+
+@in_virtual_time
+async def test_a_delete_names_the_uid_and_leaves_a_namesake_alone() -> None:
+    world = World()
+    old = world.server.create(world.pod("a"))
+    world.watch_catches_up()
+    world.server.delete(POD, "ns", "a")
+    new = world.server.create(world.pod("a"))
+    outcome = await world.run([Delete(kind=POD, namespace="ns", name="a", uid=old["metadata"]["uid"], done=DONE)])
+    assert (outcome.failure, outcome.events) == (None, [DONE])
+    assert world.server.peek(POD, "ns", "a") == new
+    held = world.stored(POD, "a")
+    assert held is not None
+    assert held.uid == new["metadata"]["uid"]
+
+
+@in_virtual_time
+async def test_a_conflict_that_is_no_replacement_fails_and_forgets_nothing() -> None:
+    world = World()
+    pod = world.server.create(world.pod("a"))
+    world.watch_catches_up()
+    world.server.faults = Faults().add("conflict", verb="delete", times=1)
+    delete = Delete(kind=POD, namespace="ns", name="a", uid=pod["metadata"]["uid"])
+    outcome = await world.run([delete])
+    assert isinstance(outcome.error, ConflictError)
+    assert world.stored(POD, "a") is not None
+    assert (await world.run([delete])).failure is None
+    assert world.server.objects(POD) == []
+
+
+@in_virtual_time
+async def test_gone_already_counts_as_deleted() -> None:
+    world = World()
+    pod = world.server.create(world.pod("a"))
+    world.watch_catches_up()
+    world.server.delete(POD, "ns", "a")
+    outcome = await world.run([Delete(kind=POD, namespace="ns", name="a", uid=pod["metadata"]["uid"], done=DONE)])
+    assert (outcome.failure, outcome.events) == (None, [DONE])
+    assert world.stored(POD, "a") is None
+
+
+@in_virtual_time
+async def test_a_deleted_object_is_seen_as_being_deleted_at_once() -> None:
+    world = World()
+    pod = world.server.create(world.pod("a"))
+    world.watch_catches_up()
+    world.server.pod_grace = 30.0
+    await world.run([Delete(kind=POD, namespace="ns", name="a", uid=pod["metadata"]["uid"])])
+    held = world.stored(POD, "a")
+    assert held is not None
+    assert held.deleting
+    assert [obj.deleting for obj in world.store.owned(world.owner.uid, POD)] == [True]
+
+
+@in_virtual_time
+async def test_creates_start_slowly_and_stop_at_the_first_failed_batch() -> None:
+    world = World()
+    world.server.faults = Faults().add("refuse", verb="create", code=403, message="exceeded quota", skip=FIRST_BATCH)
+    outcome = await world.run([world.create(f"p{number:03}") for number in range(100)])
+    assert outcome.failure is not None
+    assert outcome.failure.message == "exceeded quota"
+    assert outcome.failure.reason == "Forbidden"
+    assert len(world.server.objects(POD)) == FIRST_BATCH
+    assert len(world.server.calls) == 3 * FIRST_BATCH, "of a hundred only the batch after the first good one was tried"
+
+
+@in_virtual_time
+async def test_many_creates_go_side_by_side() -> None:
+    world = World()
+    begun = asyncio.get_running_loop().time()
+    assert (await world.run([world.create(f"p{number:03}") for number in range(200)])).failure is None
+    assert len(world.server.objects(POD)) == 200
+    assert asyncio.get_running_loop().time() - begun < 0.1
+
+
+@in_virtual_time
+async def test_a_failed_stage_ends_the_run_unless_the_write_is_optional() -> None:
+    world = World()
+
+    def failed(text: str) -> Event:
+        return Event("Failed", text, type="Warning")
+
+    def refused(**more: Any) -> Write:
+        return world.create("never", failed=failed, **more)
+
+    world.server.faults = Faults().add("refuse", verb="create", resource="pods", message="no")
+    outcome = await world.run([refused(optional=True)], [world.apply()])
+    assert outcome.failure is None
+    assert outcome.events == [Event("Failed", "no", type="Warning"), DONE]
+    outcome = await world.run([refused()], [world.apply(world.service("later"))])
+    assert outcome.failure is not None
+    assert outcome.events == [Event("Failed", "no", type="Warning")]
+    assert world.server.peek(SERVICE, "ns", "later") is None
+
+
+@in_virtual_time
+async def test_a_patch_can_be_conditional() -> None:
+    world = World()
+    name = {"kind": RAYCLUSTER, "namespace": "ns", "name": "rc"}
+    body = {"metadata": {"finalizers": ["ray.io/x"]}}
+    stale = Patch(**name, body=body, resource_version="1")
+    assert isinstance((await world.run([stale])).error, ConflictError)
+    current = Patch(**name, body=body, resource_version=world.owner.metadata.resource_version, done=DONE)
+    assert (await world.run([current])).events == [DONE]
+    held = world.stored(RAYCLUSTER, "rc")
+    assert held is not None
+    assert held.metadata.finalizers == ["ray.io/x"]
+
+
+@in_virtual_time
+async def test_a_status_is_applied_whole_and_says_whether_it_was_news() -> None:
+    world = World()
+    assert await world.executor.apply_status(RAYCLUSTER, world.owner, {"state": "ready", "reason": "r"})
+    assert not await world.executor.apply_status(RAYCLUSTER, world.owner, {"state": "ready", "reason": "r"})
+    assert await world.executor.apply_status(RAYCLUSTER, world.owner, {"state": "ready"})
+    cluster = world.server.peek(RAYCLUSTER, "ns", "rc")
+    assert cluster is not None
+    assert cluster["status"] == {"state": "ready"}
+    assert cluster["metadata"]["generation"] == 1
+
+
+@in_virtual_time
+async def test_the_status_of_an_object_that_is_gone_or_replaced_is_not_written() -> None:
+    world = World()
+    world.server.delete(RAYCLUSTER, "ns", "rc")
+    assert not await world.executor.apply_status(RAYCLUSTER, world.owner, {"state": "ready"})
+    assert world.server.peek(RAYCLUSTER, "ns", "rc") is None
+    world.server.create(build_raycluster("rc", namespace="ns"))
+    with pytest.raises(ConflictError):
+        await world.executor.apply_status(RAYCLUSTER, world.owner, {"state": "ready"})
+    cluster = world.server.peek(RAYCLUSTER, "ns", "rc")
+    assert cluster is not None
+    assert "status" not in cluster

@@ -1,0 +1,563 @@
+"""A small world for RayJob plans: API objects, a played RayCluster controller and Job controller, dashboards, a clock.
+
+It follows the controller's loop: a pass is repeated while its writes change something, then the last status is written;
+a pass happens only when an object changed, a probe's answer changed, or the plan's own time has come.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from kuberay.api.gates import DEFAULT_GATES
+from kuberay.api.kinds import JOB, RAYCLUSTER, RAYJOB, SERVICE, Kind
+from kuberay.api.objects import RayObject, from_dict
+from kuberay.api.times import format_time
+from kuberay.hooks.calls import NoHooks
+from kuberay.plan.config import PlanConfig
+from kuberay.plan.job import plan_job
+from kuberay.plan.model import (
+    Apply,
+    Create,
+    Delete,
+    Event,
+    JobInfoProbe,
+    Patch,
+    Plan,
+    Probe,
+    ProbeResult,
+    StopJobCall,
+    Write,
+    WriteFailure,
+)
+from kuberay.plan.observed import FixedView, Observed
+
+START = datetime(2024, 1, 1, tzinfo=UTC)
+GOLDEN = Path(__file__).parents[2] / "data" / "golden"
+NS = "default"
+KINDS = {"RayJob": RAYJOB, "RayCluster": RAYCLUSTER, "Job": JOB, "Service": SERVICE}
+TERMINAL = ("SUCCEEDED", "FAILED", "STOPPED")
+Body = dict[str, Any]
+
+
+@dataclass
+class Dashboard:
+    """One cluster's dashboard."""
+
+    jobs: dict[str, Body] = field(default_factory=dict)
+    posts: list[str] = field(default_factory=list)
+
+
+@dataclass
+class World:
+    """See the module's docstring. ``refuse_writes`` maps (verb, kind) to an error text."""
+
+    job_name: str = "j"
+    config: PlanConfig = field(default_factory=PlanConfig)
+    hooks: Any = field(default_factory=NoHooks)
+    gates: Mapping[str, bool] = field(default_factory=lambda: dict(DEFAULT_GATES))
+    now: datetime = START
+    settings: Body = field(default_factory=lambda: {"head": "ready", "worker": "ready"})
+    objects: dict[tuple[Kind, str], Body] = field(default_factory=dict)
+    pods: dict[str, dict[str, str]] = field(default_factory=dict)
+    dashboards: dict[str, Dashboard] = field(default_factory=dict)
+    refuse: bool = False
+    fail_get: int = 0
+    slow: float = 0
+    refuse_writes: dict[tuple[str, str], str] = field(default_factory=dict)
+    transitions: list[Body] = field(default_factory=list)
+    lifecycle: dict[str, list[str]] = field(default_factory=dict)
+    events: list[Event] = field(default_factory=list)
+    status_writes: int = 0
+    passes: int = 0
+    calls: int = 0
+    plan: Plan = field(default_factory=Plan)
+    results: dict[Probe, ProbeResult] = field(default_factory=dict)
+    _asked: dict[Probe, datetime] = field(default_factory=dict)
+    _dirty: bool = True
+    _wake: datetime | None = None
+    _version: int = 0
+
+    # Objects
+
+    def create(self, body: Body) -> Body:
+        body = copy.deepcopy(body)
+        metadata = body["metadata"]
+        metadata.setdefault("namespace", NS)
+        self._version += 1
+        metadata["uid"] = f"uid-{self._version}"
+        metadata["creationTimestamp"] = format_time(self.now)
+        kind = KINDS[body["kind"]]
+        assert (kind, metadata["name"]) not in self.objects
+        if kind == RAYJOB:
+            body["spec"].setdefault("submissionMode", "K8sJobMode")
+        else:
+            self.lifecycle.setdefault(body["kind"], []).append(f"created {metadata['name']}")
+        self._put(kind, body)
+        return body
+
+    def _put(self, kind: Kind, body: Body) -> None:
+        self._version += 1
+        body["metadata"]["resourceVersion"] = str(self._version)
+        self.objects[kind, body["metadata"]["name"]] = body
+        if self._concerns(kind, body):
+            self._dirty = True
+
+    def _concerns(self, kind: Kind, body: Body) -> bool:
+        if kind == RAYJOB:
+            return True
+        owners = body["metadata"].get("ownerReferences") or []
+        job = self.objects.get((RAYJOB, self.job_name))
+        selected = (job or {}).get("spec", {}).get("clusterSelector", {}).get("ray.io/cluster")
+        return any(owner["kind"] == "RayJob" for owner in owners) or body["metadata"]["name"] == selected
+
+    def get(self, kind: Kind, name: str) -> Body | None:
+        return self.objects.get((kind, name))
+
+    def delete(self, kind: Kind, name: str) -> None:
+        body = self.objects[kind, name]
+        if body["metadata"].get("finalizers"):
+            body["metadata"].setdefault("deletionTimestamp", format_time(self.now))
+            self._put(kind, body)
+        else:
+            self._remove(kind, name)
+
+    def _remove(self, kind: Kind, name: str) -> None:
+        body = self.objects.pop((kind, name))
+        self._version += 1
+        if self._concerns(kind, body):
+            self._dirty = True
+        if kind != SERVICE:
+            self.lifecycle.setdefault(body["kind"], []).append(f"gone {name}")
+        if kind == RAYCLUSTER:
+            self.pods.pop(name, None)
+        uid = body["metadata"]["uid"]
+        for (other, other_name), child in list(self.objects.items()):
+            owners = child["metadata"].get("ownerReferences") or []
+            if any(owner["uid"] == uid for owner in owners) and (other, other_name) in self.objects:
+                self.delete(other, other_name)
+
+    @property
+    def job(self) -> Body:
+        return self.objects[RAYJOB, self.job_name]
+
+    @property
+    def status(self) -> Body:
+        status: Body = self.job.get("status", {})
+        return status
+
+    @property
+    def cluster(self) -> Body:
+        return self.objects[RAYCLUSTER, self.status["rayClusterName"]]
+
+    def edit(self, changes: Mapping[str, Any]) -> None:
+        for path, value in changes.items():
+            *parents, last = path.split(".")
+            place = self.job
+            for parent in parents:
+                place = place.setdefault(parent, {})
+            if value is None:
+                place.pop(last, None)
+            else:
+                place[last] = value
+        self._put(RAYJOB, self.job)
+
+    def set_status(self, **members: Any) -> None:
+        """Put the RayJob into a state, as if it had got there."""
+        self.job["status"] = {**self.status, **{key: value for key, value in members.items() if value is not None}}
+        self._put(RAYJOB, self.job)
+
+    # The operator
+
+    def observe(self, failure: WriteFailure | None = None) -> Observed:
+        view = FixedView((kind, from_dict(kind, copy.deepcopy(body))) for (kind, _), body in self.objects.items())
+        obj = view.get(RAYJOB, NS, self.job_name)
+        assert isinstance(obj, RayObject)
+        return Observed(
+            obj=obj,
+            now=self.now,
+            view=view,
+            probes=dict(self.results),
+            config=self.config,
+            gates=self.gates,
+            hooks=self.hooks,
+            failure=failure,
+        )
+
+    def restart(self) -> None:
+        """A new operator process: probes know nothing, and everything is looked at."""
+        self.results.clear()
+        self._asked.clear()
+        self._dirty = True
+
+    def decide(self) -> Plan:
+        """What the plan would be now; nothing is performed."""
+        return plan_job(self.observe())
+
+    def reconcile(self) -> None:
+        """One turn of the controller."""
+        self._dirty = False
+        self.passes += 1
+        told: list[Event] = []
+        failure: WriteFailure | None = None
+        for _ in range(8):
+            self.plan = plan_job(self.observe())
+            self._keep_probes(self.plan.probes)
+            changed, events, failure = self._perform(self.plan)
+            told += [event for event in (*events, *self.plan.events) if event not in told]
+            if (RAYJOB, self.job_name) not in self.objects:
+                self.events += told
+                return
+            if failure is not None:
+                self.plan = plan_job(self.observe(failure))
+                break
+            if not changed:
+                break
+        if self.plan.status is not None:
+            self._write_status(self.plan.status)
+        self.events += told
+        self._wake = None if self.plan.requeue_after is None else self.now + self.plan.requeue_after
+        if failure is not None:
+            self._wake = self.now + timedelta(seconds=5)
+
+    def _perform(self, plan: Plan) -> tuple[bool, list[Event], WriteFailure | None]:
+        changed, events = False, []
+        for stage in plan.stages:
+            for write in stage:
+                error = self.refuse_writes.get((type(write).__name__, write.kind.kind))
+                if error is not None:
+                    if write.failed is not None:
+                        events.append(write.failed(error))
+                    if not write.optional:
+                        return (
+                            changed,
+                            events,
+                            WriteFailure(write.kind.kind, write.name, write.marker, error, "Refused"),
+                        )
+                    continue
+                did, event = self._do(write)
+                changed |= did
+                if event is not None:
+                    events.append(event)
+        return changed, events, None
+
+    def _do(self, write: Write) -> tuple[bool, Event | None]:
+        self.calls += 1
+        existing = self.objects.get((write.kind, write.name))
+        match write:
+            case Create():
+                assert existing is None
+                self.create(write.body() if callable(write.body) else write.body)
+                return True, write.done
+            case Apply():
+                if existing is None:
+                    self.create(write.body)
+                    return True, write.done
+                wanted = {**existing, "spec": write.body["spec"]}
+                if wanted == existing:
+                    self.calls -= 1
+                    return False, None
+                self._put(write.kind, wanted)
+                return True, write.updated
+            case Delete():
+                if existing is None or existing["metadata"]["uid"] != write.uid:
+                    return False, None
+                self.delete(write.kind, write.name)
+                return True, write.done
+            case Patch():
+                assert existing is not None
+                assert write.resource_version == existing["metadata"]["resourceVersion"]
+                existing["metadata"].update(copy.deepcopy(write.body["metadata"]))
+                if "deletionTimestamp" in existing["metadata"] and not existing["metadata"]["finalizers"]:
+                    self._remove(write.kind, write.name)
+                else:
+                    self._put(write.kind, existing)
+                return True, write.done
+        raise AssertionError(write)
+
+    def _write_status(self, status: Body) -> None:
+        json.dumps(status)
+        self.calls += 1
+        self.status_writes += 1
+        job = self.job
+        assert status != job.get("status"), "a status write that changes nothing"
+        job["status"] = copy.deepcopy(status)
+        self._put(RAYJOB, job)
+        state = {
+            "jobDeploymentStatus": status.get("jobDeploymentStatus", ""),
+            "jobStatus": status.get("jobStatus", ""),
+            "reason": status.get("reason", ""),
+            "failed": status["failed"],
+            "succeeded": status["succeeded"],
+            "cluster": status.get("rayClusterName", ""),
+            "jobId": status.get("jobId", ""),
+            "statusCheckFailing": "jobStatusCheckFailureStartTime" in status,
+        }
+        if not self.transitions or self.transitions[-1] != state:
+            self.transitions.append(state)
+
+    def _keep_probes(self, probes: list[Probe]) -> None:
+        for probe in list(self.results):
+            if probe not in probes:
+                del self.results[probe]
+        self._asked = {probe: when for probe, when in self._asked.items() if probe in probes}
+        for probe in probes:
+            self._asked.setdefault(probe, self.now - timedelta(hours=1))
+
+    # The rest of the world
+
+    def tick(self) -> None:
+        """Let everybody act until all is quiet, then let a second pass."""
+        for _ in range(50):
+            before = self._version, self.passes
+            self._play_clusters()
+            self._poll()
+            if (RAYJOB, self.job_name) in self.objects and (
+                self._dirty or (self._wake is not None and self.now >= self._wake)
+            ):
+                self.reconcile()
+            if before == (self._version, self.passes):
+                break
+        else:
+            raise AssertionError("the world never comes to rest")
+        self.now += timedelta(seconds=1)
+
+    def run(self, seconds: float) -> None:
+        for _ in range(int(seconds)):
+            self.tick()
+
+    def until(self, condition: Callable[[], bool], timeout: float = 60) -> None:
+        for _ in range(int(timeout)):
+            self.tick()
+            if condition():
+                return
+        raise AssertionError(f"not reached within {timeout} s; {self.status}; waiting: {self.plan.waiting}")
+
+    def _play_clusters(self) -> None:
+        for (kind, name), body in list(self.objects.items()):
+            if kind != RAYCLUSTER or "deletionTimestamp" in body["metadata"]:
+                continue
+            self._play_service(name, body)
+            groups = body["spec"].get("workerGroupSpecs") or []
+            suspended = body["spec"].get("suspend")
+            roles = {} if suspended else {"head": 1, "worker": sum(group.get("replicas", 0) for group in groups)}
+            pods = self.pods.setdefault(name, {})
+            for role, count in roles.items():
+                for index in range(count):
+                    pod = f"{role}-{index}"
+                    if pods.get(pod, "pending") != "ready":
+                        pods[pod] = {"ready": "ready", "unready": "running", "none": "pending"}[self.settings[role]]
+            status: Body = {"head": {"serviceName": f"{name}-head-svc"}}
+            if suspended:
+                status["state"] = "suspended"
+            elif all(state == "ready" for state in pods.values()):
+                status["state"] = "ready"
+            if body.get("status") != status:
+                body["status"] = status
+                self._put(kind, body)
+
+    def _play_service(self, cluster: str, body: Body) -> None:
+        custom = (body["spec"]["headGroupSpec"].get("headService") or {}).get("metadata", {}).get("name")
+        name = custom or f"{cluster}-head-svc"
+        if (SERVICE, name) not in self.objects:
+            owner = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": cluster, "uid": body["metadata"]["uid"]}
+            service = {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": name, "ownerReferences": [{**owner, "controller": True}]},
+                "spec": {"ports": [{"name": "gcs-server", "port": 6379}, {"name": "dashboard", "port": 8265}]},
+            }
+            self.create(service)
+
+    def end_submitter(self, result: str) -> None:
+        """The newest submitter pod succeeds or fails; the Job controller does the rest."""
+        body = self.objects[JOB, self.job_name]
+        status = body.setdefault("status", {})
+        condition = None
+        if result == "succeeded":
+            status["succeeded"] = 1
+            condition = {"type": "Complete", "status": "True"}
+        else:
+            status["failed"] = status.get("failed", 0) + 1
+            if status["failed"] > body["spec"]["backoffLimit"]:
+                condition = {
+                    "type": "Failed",
+                    "status": "True",
+                    "reason": "BackoffLimitExceeded",
+                    "message": "Job has reached the specified backoff limit",
+                }
+        if condition is not None:
+            condition["lastTransitionTime"] = format_time(self.now)
+            status["conditions"] = [condition]
+        self._put(JOB, body)
+
+    def dashboard(self) -> Dashboard:
+        return self.dashboards.setdefault(self.status["rayClusterName"], Dashboard())
+
+    def set_job(self, status: str, message: str = "", job_id: str = "") -> None:
+        """What the dashboard of the present cluster says about the job."""
+        milliseconds = int(self.now.timestamp() * 1000)
+        jobs = self.dashboard().jobs
+        name = job_id or self.status["jobId"]
+        info = jobs.get(name, {"start_time": milliseconds})
+        info = {**info, "status": status, "message": message, "submission_id": name}
+        if status in TERMINAL:
+            info["end_time"] = milliseconds
+        jobs[name] = info
+
+    def _poll(self) -> None:
+        for probe, asked in list(self._asked.items()):
+            if not isinstance(probe, JobInfoProbe | StopJobCall):
+                raise AssertionError(probe)
+            once = isinstance(probe, StopJobCall) and probe in self.results
+            if once or (isinstance(probe, JobInfoProbe) and self.now - asked < probe.interval):
+                continue
+            self._asked[probe] = self.now
+            before, result = self.results.get(probe), self._answer(probe)
+            if result.outcome == "error":
+                since = before.failing_since if before is not None and before.failing_since else self.now
+                result = replace(result, failing_since=since)
+            self.results[probe] = result
+            if before is None or (before.outcome, before.value) != (result.outcome, result.value):
+                self._dirty = True
+
+    def _answer(self, probe: JobInfoProbe | StopJobCall) -> ProbeResult:
+        if self.refuse or self.fail_get or self.slow > 2:
+            return ProbeResult("error", self.now, error="no answer")
+        cluster = probe.service.removesuffix("-head-svc")
+        if (RAYCLUSTER, cluster) not in self.objects:
+            return ProbeResult("error", self.now, error="no such host")
+        dashboard = self.dashboards.setdefault(cluster, Dashboard())
+        if self.settings.get("job") and probe.job_id not in dashboard.jobs:
+            milliseconds = int(self.now.timestamp() * 1000)
+            dashboard.jobs[probe.job_id] = {"status": self.settings["job"], "start_time": milliseconds}
+        info = dashboard.jobs.get(probe.job_id)
+        if isinstance(probe, StopJobCall):
+            dashboard.posts.append(f"POST /api/jobs/{probe.job_id}/stop")
+            if info is not None and info["status"] not in TERMINAL:
+                info["status"] = "STOPPED"
+            return ProbeResult("found", self.now, {"stopped": info is not None})
+        if info is None:
+            return ProbeResult("absent", self.now)
+        return ProbeResult("found", self.now, copy.deepcopy(info))
+
+    # What is compared
+
+    def lifecycle_of_interest(self) -> Body:
+        """Creations and removals, without services and without the RayJob's own creation."""
+        return {kind: history for kind, history in self.lifecycle.items() if kind != "Service"}
+
+    def notes(self, reason: str) -> list[str]:
+        return [event.note for event in self.events if event.reason == reason]
+
+    def reasons(self) -> list[str]:
+        return [event.reason for event in self.events]
+
+    def live(self) -> Body:
+        """Live objects by kind, with pods by cluster and role, as golden checkpoints list them."""
+        found: Body = {}
+        for (kind, name), body in sorted(self.objects.items(), key=lambda item: item[0][1]):
+            if "deletionTimestamp" not in body["metadata"]:
+                found.setdefault(kind.kind, []).append(name)
+        for cluster, pods in self.pods.items():
+            for pod in pods:
+                role = f"{cluster} {pod.split('-')[0]}"
+                counts = found.setdefault("Pod", {}).setdefault(role, {"count": 0})
+                counts["count"] += 1
+        return found
+
+
+class Masks:
+    """Generated names by order of appearance, as golden scenarios show them."""
+
+    def __init__(self, job: str) -> None:
+        self._generated = re.compile(rf"\b{job}-[bcdfghjklmnpqrstvwxz2456789]{{5}}\b")
+        self._names: dict[str, str] = {}
+
+    def learn(self, transitions: list[Body]) -> None:
+        counts = {"cluster": 0, "job-id": 0}
+        for state in transitions:
+            for key, what in (("cluster", "cluster"), ("jobId", "job-id")):
+                name = state[key]
+                if self._generated.fullmatch(name) and name not in self._names:
+                    counts[what] += 1
+                    self._names[name] = f"<{what}-{counts[what]}>"
+
+    def mask(self, value: Any) -> Any:
+        if isinstance(value, str):
+            value = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d( \+0000 UTC)?", "<time>", value)
+            return self._generated.sub(lambda match: self._names.get(match[0], match[0]), value)
+        if isinstance(value, dict):
+            return {self.mask(key): self.mask(item) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.mask(item) for item in value]
+        return value
+
+
+CLUSTER_SPEC: Body = {
+    "rayVersion": "2.52.0",
+    "headGroupSpec": {"template": {"spec": {"containers": [{"name": "ray-head", "image": "rayproject/ray:2.52.0"}]}}},
+    "workerGroupSpecs": [
+        {
+            "groupName": "g",
+            "replicas": 1,
+            "minReplicas": 0,
+            "maxReplicas": 9,
+            "template": {"spec": {"containers": [{"name": "ray-worker", "image": "rayproject/ray:2.52.0"}]}},
+        }
+    ],
+}
+
+
+def ray_job(**spec: Any) -> Body:
+    """A RayJob ``j`` with one head and one worker."""
+    base: Body = {"entrypoint": "python a.py", "rayClusterSpec": copy.deepcopy(CLUSTER_SPEC)}
+    merged = {key: value for key, value in {**base, **spec}.items() if value is not None}
+    return {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "j"}, "spec": merged}
+
+
+@pytest.fixture
+def new_world() -> Callable[..., World]:
+    """Makes a world with one RayJob of the given spec; ``world`` names its attributes."""
+
+    def make(*, world: Body | None = None, **spec: Any) -> World:
+        made = World(**(world or {}))
+        made.create(ray_job(**spec))
+        return made
+
+    return make
+
+
+@pytest.fixture
+def running(new_world: Callable[..., World]) -> Callable[..., World]:
+    """Makes a world whose RayJob runs and whose Ray job is RUNNING."""
+
+    def make(*, world: Body | None = None, **spec: Any) -> World:
+        made = new_world(world=world, **spec)
+        made.settings["job"] = "RUNNING"
+        made.until(lambda: made.status.get("jobStatus") == "RUNNING")
+        return made
+
+    return make
+
+
+@pytest.fixture
+def masks() -> type[Masks]:
+    return Masks
+
+
+@pytest.fixture
+def empty_world() -> type[World]:
+    return World
+
+
+def load(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())

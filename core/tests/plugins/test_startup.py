@@ -1,0 +1,107 @@
+"""What plugins declare at start, and the sentence that ends the start when a declaration is wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kuberay.api.kinds import Kind
+from kuberay.hooks import FeatureGate, PolicyRule, Watch
+from kuberay.plugins.loader import Plugin, PluginError
+from kuberay.plugins.manager import PluginManager
+from pydantic import BaseModel, Field
+
+WIDGET = Kind("example.com", "v1", "widgets", "Widget")
+
+
+def plugin(name: str, **hooks: Callable[..., Any]) -> Plugin:
+    return Plugin(name, f"kuberay-{name}", "1.0", None, hooks, (1, 0))
+
+
+class Options(BaseModel):
+    limit: int = Field(default=3, ge=1)
+
+
+class NoDefault(BaseModel):
+    limit: int
+
+
+def test_declarations_by_plugin():
+    gate = FeatureGate("Shiny", False, "ALPHA", "shines")
+    rule = PolicyRule(("example.com",), ("widgets",), ("get",))
+    manager = PluginManager([plugin("a", feature_gates=lambda: [gate]), plugin("b", rbac_rules=lambda: [rule])])
+    assert manager.feature_gates() == {"a": [gate]}
+    assert manager.rbac_rules() == {"b": [rule]}
+
+
+def test_commands_are_added_to_the_application():
+    app: list[str] = []
+    PluginManager(
+        [plugin("b", cli=lambda app: app.append("b")), plugin("a", cli=lambda app: app.append("a"))]
+    ).add_commands(app)
+    assert app == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "merged"),
+    [
+        (Watch(WIDGET, "a=1"), Watch(WIDGET, "a=1"), Watch(WIDGET, "a=1")),
+        (Watch(WIDGET, "a=1"), Watch(WIDGET, "b=2"), Watch(WIDGET, "")),
+    ],
+)
+def test_one_watch_per_kind(first, second, merged):
+    manager = PluginManager([plugin("a", watches=lambda: [first]), plugin("b", watches=lambda: [second])])
+    assert manager.watches() == [merged]
+
+
+@pytest.mark.parametrize(
+    "second",
+    [Watch(WIDGET, prune=True), Watch(WIDGET, create_only=True), Watch(Kind("example.com", "v2", "widgets", "Widget"))],
+)
+def test_watches_that_disagree_are_refused(second):
+    with pytest.raises(PluginError, match=r"plugins 'a' and 'b' watch widgets\.example\.com with different"):
+        PluginManager([plugin("a", watches=lambda: [Watch(WIDGET)]), plugin("b", watches=lambda: [second])])
+
+
+REFUSED = {
+    "watches": (lambda: ["pods"], "watches() returned a list with str in it"),
+    "feature_gates": (lambda: "Shiny", "feature_gates() returned str"),
+    "rbac_rules": (lambda: {"a": 1}, "rbac_rules() returned dict"),
+    "settings": (lambda: Options(), "settings() returned Options(limit=3), a pydantic model class is expected"),
+    "cli": (lambda app: 1 / 0, "cli() raised ZeroDivisionError"),
+}
+
+
+@pytest.mark.parametrize("hook", REFUSED)
+def test_a_wrong_declaration_ends_the_start(hook):
+    function, sentence = REFUSED[hook]
+
+    def start() -> None:
+        manager = PluginManager([plugin("bad", **{hook: function})])
+        manager.feature_gates()
+        manager.rbac_rules()
+        manager.add_commands(None)
+
+    with pytest.raises(PluginError) as caught:
+        start()
+    assert str(caught.value).startswith(f"plugin 'bad' (kuberay-bad 1.0) cannot be used: {sentence}")
+
+
+def test_settings_need_defaults():
+    with pytest.raises(PluginError, match="whose fields limit have no valid default"):
+        PluginManager([plugin("a", settings=lambda: NoDefault)])
+
+
+@pytest.mark.parametrize(
+    ("sections", "sentence"),
+    [
+        ({"a": {"limit": 0}}, r"^plugins\.a\.limit: Input should be greater than or equal to 1$"),
+        ({"a": {"limits": 5}}, r"^plugins\.a\.limits: Extra inputs are not permitted$"),
+        ({"b": {"x": 1}}, r"^plugins\.b: no enabled plugin of that name has settings \(those that have: a\)$"),
+    ],
+)
+def test_wrong_settings_name_the_field(sections, sentence):
+    manager = PluginManager([plugin("a", settings=lambda: Options), plugin("b")])
+    with pytest.raises(PluginError, match=sentence):
+        manager.configure(sections)

@@ -1,0 +1,78 @@
+"""Installs the operator in a cluster as a user would: CRDs, permissions and a Deployment.
+
+Shared by the demo and the end-to-end tests, so that what is tested is what is shown.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from dev.demo.kubectl import Kubectl, KubectlError
+
+ROOT = Path(__file__).resolve().parents[2]
+DEPLOYMENT = ROOT / "config" / "operator" / "deployment.yaml"
+NAMESPACE = "kuberay-system"
+NAME = "kuberay-operator"
+OUR_IMAGE = "kuberay/operator:dev"
+OUR_RAY_IMAGE = "rayproject/ray:2.60.0"
+CRD_NAMES = ("rayclusters.ray.io", "rayjobs.ray.io")
+POD_LABELS = f"app.kubernetes.io/name={NAME},app.kubernetes.io/component={NAME}"
+
+
+def printed_by_kuberay(*arguments: str) -> str:
+    """What our own command prints, for example ``kuberay crds``."""
+    return subprocess.run(
+        [sys.executable, "-m", "kuberay.cli.main", *arguments], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def install_crds(kubectl: Kubectl, label: str = "") -> None:
+    """Apply the CRDs and wait until the API server serves them; *label* (``key=value``) marks them as ours."""
+    kubectl.apply(printed_by_kuberay("crds"), "--server-side", "--force-conflicts")
+    if label:
+        kubectl.run("label", "--overwrite", "crd", *CRD_NAMES, label)
+    deadline = time.monotonic() + 60
+    # Not `kubectl wait`: it gives up where a CRD has no conditions at all yet.
+    while not all(_established(kubectl, name) for name in CRD_NAMES):
+        if time.monotonic() > deadline:
+            raise KubectlError("the API server did not accept the CRDs within 60 s")
+        time.sleep(0.5)
+
+
+def _established(kubectl: Kubectl, name: str) -> bool:
+    crd = kubectl.get("crd", name) or {}
+    conditions = crd.get("status", {}).get("conditions") or []
+    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+
+def install_operator(kubectl: Kubectl, image: str = OUR_IMAGE) -> None:
+    """Namespace, permissions, Deployment; an operator that already runs is restarted, for its image may be another."""
+    manifests = deployment(image)
+    runs_already = kubectl.get("deployment", NAME, NAMESPACE) is not None
+    kubectl.apply(yaml.safe_dump_all([m for m in manifests if m["kind"] == "Namespace"]))
+    kubectl.apply(printed_by_kuberay("rbac", "--namespace", NAMESPACE))
+    kubectl.apply(yaml.safe_dump_all([m for m in manifests if m["kind"] != "Namespace"]))
+    if runs_already:
+        kubectl.run("-n", NAMESPACE, "rollout", "restart", f"deployment/{NAME}")
+
+
+def wait_for_operator(kubectl: Kubectl, seconds: int = 180) -> None:
+    """Return once the operator's only pod is ready."""
+    kubectl.run(
+        "-n", NAMESPACE, "rollout", "status", f"deployment/{NAME}", f"--timeout={seconds}s", seconds=seconds + 10
+    )
+
+
+def deployment(image: str) -> list[dict[str, Any]]:
+    """The manifests of ``config/operator/deployment.yaml`` with another image."""
+    manifests = list(yaml.safe_load_all(DEPLOYMENT.read_text()))
+    for manifest in manifests:
+        if manifest["kind"] == "Deployment":
+            manifest["spec"]["template"]["spec"]["containers"][0]["image"] = image
+    return manifests

@@ -1,0 +1,41 @@
+"""Decides how this program itself asks the API server: plain HTTPS with the administrator's certificate.
+
+Only for processes that are inside the cluster's network (see namespaces.enter_network)."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+from collections.abc import Mapping
+from typing import Any
+
+from devcluster.layout import API_PORT, Cluster
+
+
+def request(
+    cluster: Cluster, method: str, path: str, body: Mapping[str, Any] | None = None, *, seconds: float = 5.0
+) -> tuple[int, str]:
+    """Status and text of one answer; status 0 when the server cannot be reached."""
+    try:
+        context = ssl.create_default_context(cafile=str(cluster.pki / "ca.crt"))
+        context.load_cert_chain(cluster.pki / "admin.crt", cluster.pki / "admin.key")
+        connection = http.client.HTTPSConnection(cluster.node_address, API_PORT, timeout=seconds, context=context)
+        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        connection.request(method, path, json.dumps(body) if body is not None else None, headers)
+        response = connection.getresponse()
+        text = response.read().decode(errors="replace")
+        connection.close()
+    except (OSError, http.client.HTTPException) as error:
+        return 0, str(error)
+    return response.status, text
+
+
+def get(cluster: Cluster, path: str) -> Any:
+    """The decoded object at a path, or None when it is not there or the server cannot be reached."""
+    status, text = request(cluster, "GET", path)
+    return json.loads(text) if status == 200 else None
+
+
+def ready(cluster: Cluster) -> bool:
+    return request(cluster, "GET", "/readyz", seconds=2.0)[0] == 200

@@ -1,0 +1,82 @@
+"""Decides what `up` has to do: nothing, start what is missing, or start anew because the cluster's holder is gone.
+
+Goes from no node to one on a running cluster, never back."""
+
+from __future__ import annotations
+
+import fcntl
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from devcluster import building, cgroups, control_plane, layout, namespaces, node, processes, teardown
+from devcluster.building import Built
+from devcluster.control_plane import Settings
+from devcluster.layout import Cluster, Facts
+from devcluster.steps import StepFailed, say
+
+
+@contextmanager
+def only_one(cluster: Cluster) -> Iterator[None]:
+    """Let one command at a time change a cluster; another waits."""
+    folder = layout.state_root()
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f".{cluster.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def bring_up(cluster: Cluster, nodes: int | None, settings: Settings) -> None:
+    """Bring the cluster to the wanted number of nodes (None: as many as it has, none at first)."""
+    with only_one(cluster):
+        facts = cluster.facts()
+        if facts is None or namespaces.holder(cluster) is None:
+            teardown.take_down(cluster)
+            facts = None
+        has = facts.nodes if facts else 0
+        wanted = has if nodes is None else nodes
+        if wanted < has:
+            raise StepFailed(
+                f"the cluster '{cluster.name}' has a real node already",
+                advice=f"dev/cluster --name {cluster.name} down first, or choose another --name",
+            )
+        # Before the cluster's network is entered: building needs the machine's.
+        built = building.build_everything() if wanted else None
+        kubelite = built.kubelite if built else building.build_control_plane()
+        if facts is None:
+            _lay_out(cluster, kubelite)
+            _record(cluster, 0, kubelite)
+        elif facts.kubelite != str(kubelite):
+            say(f"  '{cluster.name}' runs an older build; `down` and `up` to use the new one")
+        namespaces.enter_network(cluster)
+        if facts is None:
+            namespaces.lay_out_network(cluster)
+        if built is not None:
+            node.start_containerd(cluster, built.image_store)
+        control_plane.start_control_plane(cluster, kubelite, settings)
+        if built is None:
+            control_plane.start_fakekubelet(cluster, kubelite, settings)
+            say(f"'{cluster.name}' is up: {cluster.api_url}, no node: pods run by status only")
+            return
+        _add_node(cluster, built, settings)
+        _record(cluster, 1, kubelite)
+        say(f"'{cluster.name}' is up: {cluster.api_url}, one node")
+
+
+def _lay_out(cluster: Cluster, kubelite: Path) -> None:
+    for folder in (cluster.state, cluster.logs, cluster.pids):
+        folder.mkdir(parents=True, exist_ok=True)
+    cgroups.create(cluster)
+    namespaces.create(cluster)
+    control_plane.write_certificates(cluster, kubelite)
+
+
+def _record(cluster: Cluster, nodes: int, kubelite: Path) -> None:
+    network = processes.network_of(namespaces.require_holder(cluster).pid) or ""
+    cluster.write_facts(Facts(nodes=nodes, kubelite=str(kubelite), network=network))
+
+
+def _add_node(cluster: Cluster, built: Built, settings: Settings) -> None:
+    node.import_images(cluster, built.images)
+    control_plane.start_scheduler(cluster, built.kubelite, settings)
+    node.start_node(cluster, built.kubelite, built.coredns)

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Runs a command inside a development cluster of its own, and takes the cluster down whatever happens.
+
+``dev/with_cluster.py --name N --nodes 0|1 COMMAND...``; the exit code is the command's. Standard library only.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import FrameType
+
+CLUSTER = Path(__file__).resolve().parent / "cluster"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--name", required=True, help="name of the cluster; one that is left over is taken down first")
+    parser.add_argument("--nodes", choices=("0", "1"), required=True)
+    parser.add_argument("--keep", action="store_true", help="leave the cluster up, to look around")
+    parser.add_argument("command", nargs=argparse.REMAINDER)
+    arguments = parser.parse_args()
+    command = arguments.command[1:] if arguments.command[:1] == ["--"] else arguments.command
+    if not command:
+        parser.error("no command given")
+    signal.signal(signal.SIGTERM, _end)
+    signal.signal(signal.SIGHUP, _end)
+    cluster = [str(CLUSTER), "--name", arguments.name]
+    try:
+        subprocess.run([*cluster, "down"], check=True, stderr=subprocess.DEVNULL)
+        started = time.monotonic()
+        subprocess.run([*cluster, "up", "--nodes", arguments.nodes], check=True)
+        print(f"cluster {arguments.name} is up after {time.monotonic() - started:.0f} s", flush=True)
+        return _run([*cluster, "exec", *command])
+    except subprocess.CalledProcessError as error:
+        print(f"with_cluster: {' '.join(error.cmd)} ended with exit code {error.returncode}", file=sys.stderr)
+        return error.returncode or 1
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        if not arguments.keep:
+            # Nobody may interrupt the cleaning up half-way.
+            for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, signal.SIG_IGN)
+            subprocess.run([*cluster, "down"], check=False)
+
+
+def _run(command: list[str]) -> int:
+    """The command's exit code; on a signal the command is asked to end first."""
+    child = subprocess.Popen(command)
+    try:
+        return child.wait()
+    finally:
+        if child.poll() is None:
+            child.terminate()
+            try:
+                child.wait(20)
+            except subprocess.TimeoutExpired:
+                child.kill()
+
+
+def _end(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("PYTHONUNBUFFERED", "1")
+    sys.exit(main())

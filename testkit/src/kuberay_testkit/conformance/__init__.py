@@ -1,0 +1,1 @@
+"""Cases that a simulation and the real thing must both pass."""

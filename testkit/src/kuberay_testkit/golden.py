@@ -1,0 +1,411 @@
+"""Golden cases: what KubeRay really makes of a manifest, and how to compare another operator's outcome with it.
+
+The format and the rules of normalising are those of the recording (core/tests/data/golden/README.md).
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+from kuberay.api import quantity
+
+Manifest = dict[str, Any]
+
+RAY_KINDS = ("RayCronJob", "RayService", "RayJob", "RayCluster")
+"""In the order in which the main object of a case is chosen."""
+DELETE_ANNOTATION = "golden/delete"
+
+_METADATA_DROPPED = frozenset(
+    {
+        "uid",
+        "resourceVersion",
+        "creationTimestamp",
+        "managedFields",
+        "generation",
+        "selfLink",
+        "namespace",
+        "deletionTimestamp",
+        "deletionGracePeriodSeconds",
+    }
+)
+_DROPPED_WHEN_EMPTY = frozenset(
+    {
+        "resources",
+        "securityContext",
+        "metadata",
+        "labels",
+        "annotations",
+        "scaleStrategy",
+        "status",
+        "loadBalancer",
+        "affinity",
+        "strategy",
+        "rayJobInfo",
+    }
+)
+_DEFAULTS: Mapping[str, tuple[Any, ...]] = {
+    "restartPolicy": ("Always",),
+    "dnsPolicy": ("ClusterFirst",),
+    "schedulerName": ("default-scheduler",),
+    "terminationGracePeriodSeconds": (30,),
+    "terminationMessagePath": ("/dev/termination-log",),
+    "terminationMessagePolicy": ("File",),
+    "enableServiceLinks": (True,),
+    "preemptionPolicy": ("PreemptLowerPriority",),
+    "priority": (0,),
+    "successThreshold": (1,),
+    "protocol": ("TCP",),
+    "defaultMode": (420,),
+    "scheme": ("HTTP",),
+    "expirationSeconds": (3600,),
+    "recursiveReadOnly": ("Disabled",),
+    "sessionAffinity": ("None",),
+    "internalTrafficPolicy": ("Cluster",),
+    "externalTrafficPolicy": ("Cluster",),
+    "ipFamilyPolicy": ("SingleStack",),
+    "allocateLoadBalancerNodePorts": (True,),
+    "volumeMode": ("Filesystem",),
+    "completions": (1,),
+    "parallelism": (1,),
+    "completionMode": ("NonIndexed",),
+    "podReplacementPolicy": ("TerminatingOrFailed",),
+    "serviceAccountName": ("default",),
+}
+_ALWAYS_DROPPED = frozenset(
+    {"nodeName", "serviceAccount", "clusterIPs", "ipFamilies", "nodePort", "healthCheckNodePort"}
+)
+_PROBES = frozenset({"livenessProbe", "readinessProbe", "startupProbe"})
+_NODE_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
+_WAIT_GCS = re.compile(r"ray health-check --address (\S+?)(?=[\s;])")
+_KUBERAY_VERSION = re.compile(r"kuberay_version=[^;]*;")
+_RANDOM = re.compile(r"-[a-z0-9]{5}$")
+
+
+@dataclass(frozen=True, slots=True)
+class GoldenCase:
+    """One recorded case."""
+
+    name: str
+    steps: Sequence[Sequence[Manifest]]
+    """What is applied, step after step; all have settled before the next."""
+    operator: str
+    """Flags the operator needs, as recorded; empty for the defaults."""
+    any_index: bool
+    expected: Manifest
+
+    @property
+    def namespace(self) -> str:
+        return f"g-{self.name}"
+
+    @property
+    def gates(self) -> dict[str, bool]:
+        """Feature gates that the case sets."""
+        found = re.search(r"--feature-gates=(\S+)", self.operator)
+        pairs = (item.split("=") for item in found[1].split(",")) if found else ()
+        return {name: value == "true" for name, value in pairs}
+
+
+def load_case(folder: Path) -> GoldenCase:
+    """The case in *folder* (``input.yaml`` and ``expected.yaml``)."""
+    text = (folder / "input.yaml").read_text()
+    header = [line[1:].strip() for line in text.splitlines() if line.startswith("#")]
+    steps: list[list[Manifest]] = [[]]
+    seen: set[tuple[str, str]] = set()
+    for document in _load_all(text):
+        if not document:
+            continue
+        key = (document["kind"], document["metadata"]["name"])
+        if key in seen:
+            steps.append([])
+        seen.add(key)
+        steps[-1].append(document)
+    return GoldenCase(
+        name=folder.name,
+        steps=steps,
+        operator=next((line.removeprefix("operator:").strip() for line in header if line.startswith("operator:")), ""),
+        any_index=any(line.startswith("any-index") for line in header),
+        expected=_load_all((folder / "expected.yaml").read_text())[0],
+    )
+
+
+def _load_all(text: str) -> list[Any]:
+    """All documents, read by libyaml where it is there: much quicker, equally safe."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    return list(yaml.load_all(text, loader))
+
+
+def main_key(documents: Iterable[Mapping[str, Any]]) -> tuple[str, str]:
+    """Kind and name of the object whose status counts: the last one of the highest kind."""
+    found = list(documents)
+    for kind in RAY_KINDS:
+        names = [document["metadata"]["name"] for document in found if document["kind"] == kind]
+        if names:
+            return kind, names[-1]
+    raise ValueError("the case holds no Ray object")
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What an operator left behind in the namespace of a case, as the API server shows it."""
+
+    main: Manifest
+    """The main object, with its status."""
+    children: list[Manifest] = field(default_factory=list)
+    """All objects in the namespace that the input did not contain."""
+    events: list[Manifest] = field(default_factory=list)
+    """``about``, ``type``, ``reason`` and ``message``; those about Ray kinds."""
+    generate_names: set[str] = field(default_factory=set)
+    """``generateName`` of every pod that was ever made, those that are gone too."""
+    any_index: bool = False
+
+
+def normalise(outcome: Outcome) -> Manifest:
+    """The outcome in the form of ``expected.yaml``."""
+    metadata = outcome.main["metadata"]
+    prefixes = set(outcome.generate_names)
+    for child in outcome.children:
+        generate_name = child["metadata"].get("generateName")
+        if generate_name:
+            prefixes.add(generate_name)
+    masks = _Masks(prefixes, str(metadata.get("uid", "")), outcome.any_index)
+    result: Manifest = {}
+    result["children"] = [_child(child, masks) for child in outcome.children]
+    events = {
+        (event["about"], masks.text(event["message"]), event["reason"], event["type"]) for event in outcome.events
+    }
+    result["events"] = [
+        dict(zip(("about", "message", "reason", "type"), event, strict=True)) for event in sorted(events)
+    ]
+    result["status"] = _status(outcome.main.get("status") or {}, metadata.get("generation"), masks)
+    finalizers = list(metadata.get("finalizers") or [])
+    if metadata.get("deletionTimestamp"):
+        finalizers.append("(deletion pending)")
+    if finalizers:
+        result["finalizers"] = finalizers
+    return canonical(result)
+
+
+def canonical(value: Manifest) -> Manifest:
+    """*value* with everything whose order is free in one order, to compare two of them."""
+    ordered: Manifest = _ordered(value)
+    ordered["children"] = sorted(ordered.get("children") or [], key=_child_order)
+    for event in ordered.get("events") or []:
+        event["message"] = event["message"].strip()
+    return ordered
+
+
+def differences(case: GoldenCase, actual: Manifest, *, events: bool = True) -> str:
+    """A readable diff between what was recorded and *actual* (normalised); empty when they agree.
+
+    Of events, one common message per (about, type, reason) is enough.
+    """
+    expected = canonical(case.expected)
+    actual = dict(actual)
+    expected_events = expected.pop("events", []) or []
+    actual_events = actual.pop("events", []) or []
+    text = _diff(expected, actual)
+    if events:
+        text += _event_differences(expected_events, actual_events)
+    return text
+
+
+def _event_differences(expected: Sequence[Mapping[str, str]], actual: Sequence[Mapping[str, str]]) -> str:
+    def grouped(events: Sequence[Mapping[str, str]]) -> dict[tuple[str, str, str], set[str]]:
+        groups: dict[tuple[str, str, str], set[str]] = {}
+        for event in events:
+            groups.setdefault((event["about"], event["type"], event["reason"]), set()).add(event["message"])
+        return groups
+
+    wanted, found = grouped(expected), grouped(actual)
+    lines = [f"event missing: {key} {sorted(wanted[key])}" for key in sorted(wanted.keys() - found.keys())]
+    lines += [f"event not recorded: {key} {sorted(found[key])}" for key in sorted(found.keys() - wanted.keys())]
+    lines += [
+        f"event differs: {key}\n  recorded {sorted(wanted[key])}\n  actual   {sorted(found[key])}"
+        for key in sorted(wanted.keys() & found.keys())
+        if not wanted[key] & found[key]
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _diff(expected: Manifest, actual: Manifest) -> str:
+    if expected == actual:
+        return ""
+    recorded, found = (
+        yaml.safe_dump(item, sort_keys=True, width=200).splitlines(keepends=True) for item in (expected, actual)
+    )
+    return "".join(difflib.unified_diff(recorded, found, "recorded", "actual", n=4))
+
+
+@dataclass(frozen=True, slots=True)
+class _Masks:
+    prefixes: set[str]
+    uid: str
+    any_index: bool
+
+    def text(self, text: str) -> str:
+        for prefix in sorted(self.prefixes, key=len, reverse=True):
+            text = re.sub(re.escape(prefix) + r"[a-z0-9]{5}(?![a-z0-9])", f"{prefix}<rand>", text)
+        if self.uid:
+            text = text.replace(self.uid, "<uid>").replace(self.uid[:8], "<uid8>")
+        return _KUBERAY_VERSION.sub("kuberay_version=<version>;", text)
+
+
+def _child(child: Manifest, masks: _Masks) -> Manifest:
+    body = {key: value for key, value in child.items() if key != "status"}
+    if body["kind"] == "Secret":
+        body = {key: value for key, value in body.items() if not (key == "type" and value == "Opaque")}
+        if body.get("data"):
+            body["data"] = dict.fromkeys(body["data"], "<masked>")
+    found: Manifest = _clean(body, masks)
+    metadata = found["metadata"]
+    annotations = metadata.get("annotations") or {}
+    for key, mask in (("ray.io/kuberay-version", "<version>"), ("ray.io/upgrade-strategy-recreate-hash", "<hash>")):
+        if key in annotations:
+            annotations[key] = mask
+    labels = metadata.get("labels") or {}
+    replica = labels.get("ray.io/worker-group-replica-name")
+    if replica:
+        labels["ray.io/worker-group-replica-name"] = _RANDOM.sub("-<rand>", replica)
+    if masks.any_index and "ray.io/worker-group-replica-index" in labels:
+        labels["ray.io/worker-group-replica-index"] = "<index>"
+    for owner in metadata.get("ownerReferences") or []:
+        owner.pop("uid", None)
+    if found["kind"] == "Service":
+        spec = found.get("spec") or {}
+        if spec.get("clusterIP") != "None":
+            spec.pop("clusterIP", None)
+        if spec.get("type") == "ClusterIP":
+            del spec["type"]
+        for port in spec.get("ports") or []:
+            if port.get("targetPort") == port.get("port"):
+                port.pop("targetPort", None)
+    if found["kind"] == "Pod":
+        _clean_pod(found.get("spec") or {})
+    return found
+
+
+def _clean_pod(spec: Manifest) -> None:
+    tolerations = [t for t in spec.get("tolerations") or [] if not _is_node_toleration(t)]
+    spec.pop("tolerations", None)
+    if tolerations:
+        spec["tolerations"] = tolerations
+    volumes = [volume for volume in spec.get("volumes") or [] if not volume["name"].startswith("kube-api-access-")]
+    spec.pop("volumes", None)
+    if volumes:
+        spec["volumes"] = volumes
+    for container in [*(spec.get("containers") or []), *(spec.get("initContainers") or [])]:
+        mounts = [m for m in container.get("volumeMounts") or [] if not m["name"].startswith("kube-api-access-")]
+        container.pop("volumeMounts", None)
+        if mounts:
+            container["volumeMounts"] = mounts
+        tag = container.get("image", "").rpartition("/")[2].partition(":")[2]
+        default = "IfNotPresent" if tag and tag != "latest" else "Always"
+        if container.get("imagePullPolicy") == default:
+            del container["imagePullPolicy"]
+        _drop_equal_requests(container)
+        if container.get("name") == "wait-gcs-ready":
+            address = _WAIT_GCS.search(container["args"][0])
+            if address is not None:
+                container["args"] = [f'<script: loop until "ray health-check --address {address[1]}" succeeds>']
+
+
+def _is_node_toleration(toleration: Mapping[str, Any]) -> bool:
+    return toleration.get("key") in _NODE_TOLERATIONS and toleration.get("tolerationSeconds") == 300
+
+
+def _drop_equal_requests(container: Manifest) -> None:
+    resources = container.get("resources") or {}
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for name in [name for name in requests if name in limits and requests[name] == limits[name]]:
+        del requests[name]
+    if "requests" in resources and not requests:
+        del resources["requests"]
+
+
+def _clean(value: Any, masks: _Masks, key: str = "", parent: str = "") -> Any:
+    if isinstance(value, list):
+        return [_clean(item, masks, key, parent) for item in value]
+    if isinstance(value, str):
+        return masks.text(value)
+    if not isinstance(value, dict):
+        return value
+    cleaned: Manifest = {}
+    for name, item in value.items():
+        if _is_noise(name, item, key):
+            continue
+        if key in ("limits", "requests") or name == "sizeLimit":
+            cleaned[name] = quantity.canonical(item)
+            continue
+        found = _clean(item, masks, name, key)
+        if found == {} and name in _DROPPED_WHEN_EMPTY:
+            continue
+        cleaned[name] = found
+    if key == "fieldRef" and cleaned.get("apiVersion") == "v1":
+        del cleaned["apiVersion"]
+    return cleaned
+
+
+def _is_noise(name: str, item: Any, key: str) -> bool:
+    if item is None or (key == "metadata" and name in _METADATA_DROPPED):
+        return True
+    if key == "env" and (name, item) == ("value", ""):
+        return True
+    if key in ("labels", "annotations", "data", "matchLabels", "selector", "nodeSelector"):
+        return False
+    if name in _ALWAYS_DROPPED or item in _DEFAULTS.get(name, ()):
+        return True
+    return key in _PROBES and (name, item) in (("timeoutSeconds", 1), ("periodSeconds", 10), ("failureThreshold", 3))
+
+
+def _status(status: Mapping[str, Any], generation: Any, masks: _Masks) -> Manifest:
+    found: Manifest = _clean({key: value for key, value in status.items() if key != "lastUpdateTime"}, masks)
+    for condition in found.get("conditions") or []:
+        condition["lastTransitionTime"] = "<time>"
+    if found.get("stateTransitionTimes"):
+        found["stateTransitionTimes"] = dict.fromkeys(found["stateTransitionTimes"], "<time>")
+    if generation is not None and found.get("observedGeneration") == generation:
+        found["observedGeneration"] = "<generation>"
+    head = found.get("head") or {}
+    for name in ("podIP", "serviceIP"):
+        if head.get(name):
+            head[name] = "<ip>"
+    if "head" in found:
+        found["head"] = {name: value for name, value in head.items() if value}
+    for name, port in (found.get("endpoints") or {}).items():
+        if port.isdigit() and 30000 <= int(port) <= 32767:
+            found["endpoints"][name] = "<nodeport>"
+    return {name: value for name, value in found.items() if value not in ("", 0) and value != {}}
+
+
+def _ordered(value: Any, key: str = "") -> Any:
+    if isinstance(value, dict):
+        return {name: _ordered(item, name) for name, item in value.items()}
+    if not isinstance(value, list):
+        return value
+    items = [_ordered(item) for item in value]
+    if key in ("env", "volumes", "conditions"):
+        return sorted(items, key=lambda item: item.get("name") or item.get("type") or "")
+    if key == "volumeMounts":
+        return sorted(items, key=lambda item: (item["mountPath"], item["name"]))
+    if key == "ports":
+        return sorted(
+            items, key=lambda item: (str(item.get("name", "")), str(item.get("containerPort", item.get("port"))))
+        )
+    return items
+
+
+def _child_order(child: Mapping[str, Any]) -> tuple[str, ...]:
+    labels = child["metadata"].get("labels") or {}
+    return (
+        child["kind"],
+        child["metadata"]["name"],
+        labels.get("ray.io/worker-group-replica-index", ""),
+        labels.get("ray.io/replica-host-index", ""),
+        labels.get("ray.io/worker-group-replica-name", ""),
+    )

@@ -1,0 +1,1 @@
+"""A simulated Kubernetes API server with its controllers, on a virtual clock, behind `kuberay.kube.transport.Transport`."""

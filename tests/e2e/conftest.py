@@ -1,0 +1,63 @@
+"""Level "e2e": real containers, real Ray, and the operator as a Deployment, installed as the demo installs it.
+
+Run inside a 1-node cluster's network: ``dev/cluster --name test exec .venv/bin/pytest tests/e2e`` (``make test-e2e``).
+A missing cluster fails the run; nothing is skipped. What a failed test leaves in the cluster is in its report.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dev.demo import evidence, install
+from dev.demo.kubectl import Kubectl
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker(pytest.mark.e2e)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    report = yield
+    if report.failed and isinstance(item, pytest.Function) and "namespace" in item.funcargs:
+        lines: list[str] = []
+        evidence.show(Kubectl(), item.funcargs["namespace"], lines.append)
+        report.sections.append(("the cluster", "\n".join(lines)))
+    return report
+
+
+@pytest.fixture(scope="session")
+def kubectl() -> Kubectl:
+    if "KUBERAY_DEV_CLUSTER" not in os.environ:
+        pytest.fail("not in a development cluster: run through 'make test-e2e' or 'dev/cluster --name test exec …'")
+    kubectl = Kubectl()
+    nodes = kubectl.list("nodes")
+    if not nodes:
+        pytest.fail("this cluster has no node: dev/cluster up --nodes 1")
+    return kubectl
+
+
+@pytest.fixture(scope="session")
+def operator(kubectl: Kubectl) -> str:
+    """The operator runs; gives the namespace it is in."""
+    install.install_crds(kubectl)
+    install.install_operator(kubectl)
+    install.wait_for_operator(kubectl)
+    return install.NAMESPACE
+
+
+@pytest.fixture(scope="module")
+def namespace(kubectl: Kubectl, operator: str, request: pytest.FixtureRequest) -> Iterator[str]:
+    """A namespace for the tests of a module, gone afterwards."""
+    name = "e2e-" + re.sub(r"[^a-z0-9]+", "-", request.path.stem.removeprefix("test_"))
+    kubectl.run("create", "namespace", name)
+    yield name
+    kubectl.delete("namespace", name)

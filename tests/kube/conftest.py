@@ -1,0 +1,73 @@
+"""Level "kube": the operator as a process against a real API server whose pods are run by a fake kubelet.
+
+Run inside the 0-node cluster's network: ``dev/cluster --name test exec .venv/bin/pytest tests/kube`` (``make test-kube``).
+A missing cluster fails the run; nothing is skipped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+from kube_world import CRDS, PODGROUP_CRD, Operator, World
+from kuberay.kube.client import Client
+from kuberay.kube.connection import connect
+from kuberay.kube.http import HttpTransport
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if item.path.is_relative_to(here):
+            item.add_marker(pytest.mark.kube)
+
+
+@pytest.fixture(scope="session")
+def cluster_ready() -> None:
+    """The API server answers and the CRDs are installed."""
+    if "KUBECONFIG" not in os.environ:
+        pytest.fail("KUBECONFIG is not set: run through 'make test-kube' or 'dev/cluster --name test exec …'")
+    manifests = "---\n".join([yaml.safe_dump_all(CRDS()), PODGROUP_CRD])
+    subprocess.run(
+        ["kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-"],
+        input=manifests,
+        text=True,
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 30
+    served = ["kubectl", "get", "rayclusters.ray.io,rayjobs.ray.io,podgroups.scheduling.volcano.sh", "-A"]
+    while subprocess.run(served, capture_output=True, check=False).returncode:
+        if time.monotonic() > deadline:
+            pytest.fail("the CRDs are not served 30 s after they were installed")
+        time.sleep(0.2)
+
+
+@pytest.fixture(scope="session")
+def operators(cluster_ready: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Operator]:
+    """Starts operators on demand, one at a time: another set of flags replaces the one before."""
+    operator = Operator(tmp_path_factory.mktemp("operator"), sys.executable)
+    yield operator
+    operator.stop()
+
+
+@pytest.fixture
+async def client(cluster_ready: None) -> AsyncIterator[Client]:
+    transport = HttpTransport(await connect(), user_agent="kuberay-tests")
+    yield Client(transport, field_manager="tests")
+    await transport.close()
+
+
+@pytest.fixture
+async def world(client: Client, request: pytest.FixtureRequest) -> AsyncIterator[World]:
+    """A fresh namespace of the test's own, deleted afterwards."""
+    async with World.create(client, request.node.name) as world:
+        yield world
+    await asyncio.sleep(0)

@@ -1,0 +1,181 @@
+"""Every recorded case in this version's scope, replayed on a real API server: children, status and events as KubeRay's.
+
+All cases that want the same operator run side by side, each in its own namespace, so the whole takes about a minute.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from golden_scope import CASES, DATA, DIFFERENT, OUR_CONDITIONS
+from kube_world import CHILD_KINDS, RAY_KINDS, Operator, World, kind_of
+from kuberay.api.names import pod_name_prefix
+from kuberay.kube.client import Client
+from kuberay.kube.connection import connect
+from kuberay.kube.errors import ApiError
+from kuberay.kube.http import HttpTransport
+from kuberay_testkit.golden import GoldenCase, Outcome, differences, load_case, main_key, normalise
+
+Result = Outcome | Exception
+
+
+def _flags(case: GoldenCase) -> tuple[tuple[str, ...], tuple[tuple[str, str], ...]]:
+    words = shlex.split(case.operator)
+    flags = tuple(word for word in words if word.startswith("-"))
+    env = tuple(tuple(word.split("=", 1)) for word in words if not word.startswith("-") and "=" in word)
+    return flags, env  # type: ignore[return-value]
+
+
+LOADED = {name: load_case(DATA / name) for name in CASES}
+
+
+class Replays:
+    """Results by case; a group of cases with the same operator is played when its first case is asked for."""
+
+    def __init__(self, operators: Operator) -> None:
+        self._operators = operators
+        self._results: dict[str, Result] = {}
+        self.conditions: dict[str, list[dict[str, Any]]] = {}
+
+    def result(self, name: str) -> Result:
+        if name not in self._results:
+            wanted = _flags(LOADED[name])
+            group = [other for other in CASES if _flags(LOADED[other]) == wanted]
+            self._operators.ensure(wanted[0], dict(wanted[1]))
+            played = asyncio.run(_play_all(group))
+            self._results.update(played)
+            for case, result in played.items():
+                if isinstance(result, Outcome):
+                    self.conditions[case] = list((result.main.get("status") or {}).get("conditions") or ())
+        return self._results[name]
+
+
+@pytest.fixture(scope="module")
+def replays(operators: Operator) -> Replays:
+    return Replays(operators)
+
+
+@pytest.mark.parametrize("name", sorted(CASES, key=lambda name: (_flags(LOADED[name]), name)))
+def test_equals_the_recorded_case(replays: Replays, name: str, request: pytest.FixtureRequest) -> None:
+    if name in DIFFERENT:
+        request.applymarker(pytest.mark.xfail(reason=DIFFERENT[name], strict=True, raises=AssertionError))
+    case, result = LOADED[name], replays.result(name)
+    rejected = case.expected.get("rejected")
+    if rejected is not None:
+        assert isinstance(result, ApiError), f"accepted, but should be refused: {rejected['message']}"
+        assert result.status == rejected["code"]
+        return
+    assert isinstance(result, Outcome), result
+    _drop_our_own(result.main)
+    for child in result.children:
+        _drop_our_own(child)
+    diff = differences(case, normalise(result))
+    assert not diff, f"\n{diff}"
+
+
+def _drop_our_own(obj: dict[str, Any]) -> None:
+    """Conditions KubeRay does not have (docs/differences.md) are not part of what was recorded."""
+    status = obj.get("status") or {}
+    conditions = [c for c in status.get("conditions") or () if c["type"] not in OUR_CONDITIONS]
+    if "conditions" in status:
+        status["conditions"] = conditions
+        if not conditions:
+            del status["conditions"]
+
+
+@pytest.mark.parametrize("name", sorted(name for name in CASES if name.startswith("invalid/")))
+def test_a_refused_object_says_so_in_a_condition(replays: Replays, name: str) -> None:
+    result = replays.result(name)
+    if "rejected" in LOADED[name].expected:
+        assert isinstance(result, ApiError)
+        return
+    assert isinstance(result, Outcome), result
+    conditions = {c["type"]: c for c in replays.conditions[name]}
+    found = next(c for kind, c in conditions.items() if kind in ("RayClusterSpecValid", "RayJobSpecValid"))
+    assert found["status"] == "False"
+    path, _, reason = found["message"].partition(": ")
+    assert path.split(".")[0] in ("spec", "metadata")
+    assert reason
+
+
+async def _play_all(names: Iterable[str]) -> dict[str, Result]:
+    transport = HttpTransport(await connect(), user_agent="kuberay-tests")
+    client = Client(transport, field_manager="tests")
+    limit = asyncio.Semaphore(24)
+
+    async def one(name: str) -> tuple[str, Result]:
+        async with limit:
+            try:
+                return name, await _play(client, LOADED[name])
+            except Exception as error:
+                return name, error
+
+    try:
+        return dict(await asyncio.gather(*(one(name) for name in names)))
+    finally:
+        await transport.close()
+
+
+async def _play(client: Client, case: GoldenCase) -> Outcome:
+    async with World.create(client, case.namespace) as world:
+        given: set[tuple[str, str]] = set()
+        generated: set[str] = set()
+        for step in case.steps:
+            for document in step:
+                given.add((document["kind"], document["metadata"]["name"]))
+                if "golden/delete" in document["metadata"].get("annotations", {}):
+                    await world.delete(kind_of(document), document["metadata"]["name"])
+                else:
+                    await world.put(document)
+            await world.settled(quiet=2.0, most=25.0)
+            generated |= {
+                pod["metadata"]["generateName"] for pod in await world.pods() if "generateName" in pod["metadata"]
+            }
+        kind, name = main_key([document for step in case.steps for document in step])
+        ray_objects = [found for ray_kind in RAY_KINDS for found in await world.list(ray_kind)]
+        main = next(o for o in ray_objects if (o["kind"], o["metadata"]["name"]) == (kind, name))
+        children = [
+            child
+            for child_kind in dict.fromkeys((*CHILD_KINDS, *RAY_KINDS))
+            for child in await world.list(child_kind)
+            if (child["kind"], child["metadata"]["name"]) not in given
+            and child["metadata"]["name"] != "default"
+            and "batch.kubernetes.io/job-name" not in child["metadata"].get("labels", {})
+        ]
+        return Outcome(
+            main=main,
+            children=[orjson.loads(orjson.dumps(child)) for child in children],
+            events=[_event(event) for event in await world.events() if event["regarding"]["kind"].startswith("Ray")],
+            generate_names=generated,
+            any_index=case.any_index,
+        )
+
+
+def _worker_prefixes(documents: Iterable[dict[str, Any]]) -> Iterable[str]:
+    """Name prefixes of pods that may never come to be (a quota refuses them) but are named in messages."""
+    for document in documents:
+        spec = document.get("spec") or {}
+        for group in spec.get("workerGroupSpecs") or () if isinstance(spec, dict) else ():
+            if isinstance(group, dict) and "groupName" in group:
+                yield pod_name_prefix(f"{document['metadata']['name']}-{group['groupName']}", "worker")
+
+
+def _event(event: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "about": event["regarding"]["kind"],
+        "type": event["type"],
+        "reason": event["reason"],
+        "message": event.get("note", ""),
+    }
+
+
+def test_the_scope_names_existing_cases() -> None:
+    assert all((DATA / name / "input.yaml").is_file() for name in CASES)
+    assert set(DIFFERENT) <= set(CASES)
+    assert Path(DATA).name == "golden"

@@ -1,0 +1,169 @@
+"""Two replicas and one Lease: one acts at a time, and whatever happens to it the work goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from random import Random
+
+import pytest
+from kuberay.api.kinds import LEASE, POD, RAYCLUSTER
+from kuberay.kube.lease import LEASE_NAME
+from kuberay.operator.app import LeadershipLostError
+from kuberay_testkit.builders import build_raycluster
+from kuberay_testkit.sim.clock import run_sim
+from kuberay_testkit.sim.faults import Faults
+from kuberay_testkit.sim.invariants import watch_over
+from kuberay_testkit.sim.operator import OPERATOR_NAMESPACE, RayWorld, SimOperator
+from kuberay_testkit.sim.server import SimServer
+from kuberay_testkit.sim.store import Change
+from kuberay_testkit.sim.users import NAMESPACE, outcome_of, shape, write_script
+
+
+def replicas(world: RayWorld) -> list[SimOperator]:
+    """Two replicas with election, not started; that never both act is watched from now on."""
+    both = [
+        SimOperator(world=world, name=name, elect=True, may_lose_lease=name == "operator-a")
+        for name in ("operator-a", "operator-b")
+    ]
+
+    def one_leader(_server: SimServer, _change: Change) -> None:
+        leading = [replica.name for replica in both if replica.leading]
+        assert len(leading) <= 1, f"{' and '.join(leading)} lead at once"
+
+    world.always(one_leader)
+    return both
+
+
+def holder(world: RayWorld) -> str:
+    lease = world.server.peek(LEASE, OPERATOR_NAMESPACE, LEASE_NAME)
+    return str(lease["spec"]["holderIdentity"]) if lease else ""
+
+
+def writes(replica: SimOperator) -> int:
+    return sum(call.verb in ("create", "apply", "patch", "delete") and call.resource != "leases" for call in replica.calls())
+
+
+async def the_cluster_is_ready(world: RayWorld, name: str) -> None:
+    def ready() -> bool:
+        cluster = world.server.peek(RAYCLUSTER, NAMESPACE, name)
+        return cluster is not None and (cluster.get("status") or {}).get("state") == "ready"
+
+    await world.until(ready, within=60, what=f"{name} being ready")
+
+
+def test_the_standby_only_watches_and_takes_over_at_once_after_a_clean_stop() -> None:
+    async def run() -> None:
+        async with RayWorld(seed=1) as world:
+            watch_over(world)
+            first, second = replicas(world)
+            first.start()
+            await world.pass_time(1)
+            second.start()
+            world.server.create(build_raycluster("one", namespace=NAMESPACE))
+            await the_cluster_is_ready(world, "one")
+            assert first.leading
+            assert not second.leading
+            assert writes(second) == 0
+            assert second.app is not None
+            assert second.app.store.count(POD) == 2, "the standby's store is warm"
+
+            assert await first.stop() < 10
+            stopped = world.server.clock.elapsed()
+            await world.until(lambda: second.leading, within=10)
+            assert world.server.clock.elapsed() - stopped <= 3, "the lease was given up, not left to expire"
+            world.server.create(build_raycluster("two", namespace=NAMESPACE))
+            await the_cluster_is_ready(world, "two")
+            assert await second.stop() < 10
+            assert holder(world) == ""
+
+    run_sim(run)
+
+
+def test_the_standby_takes_over_after_the_lease_expired_when_the_leader_is_killed() -> None:
+    async def run() -> None:
+        async with RayWorld(seed=1) as world:
+            watch_over(world)
+            first, second = replicas(world)
+            first.start()
+            await world.pass_time(1)
+            second.start()
+            await world.pass_time(5)
+            await first.kill()
+            world.server.create(build_raycluster("one", namespace=NAMESPACE))
+            killed = world.server.clock.elapsed()
+            await world.until(lambda: second.leading, within=30)
+            assert 10 < world.server.clock.elapsed() - killed <= 20
+            await the_cluster_is_ready(world, "one")
+
+    run_sim(run)
+
+
+def test_a_standby_can_be_stopped_and_leaves_the_lease_alone() -> None:
+    async def run() -> None:
+        async with RayWorld(seed=1) as world:
+            first, second = replicas(world)
+            first.start()
+            await world.pass_time(1)
+            second.start()
+            await world.pass_time(5)
+            assert await second.stop() < 5
+            await world.pass_time(60)
+            assert first.leading
+            assert holder(world) == "operator-a"
+
+    run_sim(run)
+
+
+def test_a_leader_cut_off_from_the_api_server_ends_before_the_other_starts() -> None:
+    async def run() -> None:
+        async with RayWorld(seed=1) as world:
+            watch_over(world)
+            first, second = replicas(world)
+            first.may_lose_lease = False
+            process = first.start()
+            await world.pass_time(1)
+            second.start()
+            await world.pass_time(30)
+            world.processes.remove(process)  # its end is expected
+            world.server.faults = Faults().add("timeout_before", client="operator-a", seconds=20)
+            cut = asyncio.get_running_loop().time()
+            with pytest.raises(LeadershipLostError, match="lost"):
+                await process.main
+            ended = asyncio.get_running_loop().time() - cut
+            assert ended <= 20
+            assert not second.leading or ended >= 10
+            world.server.create(build_raycluster("one", namespace=NAMESPACE))
+            await world.until(lambda: second.leading, within=30)
+            await the_cluster_is_ready(world, "one")
+
+    run_sim(run)
+
+
+def test_two_replicas_killed_and_restarted_in_turn_converge(seed: int) -> None:
+    async def run() -> None:
+        script, random = write_script(seed), Random(f"replicas {seed}")
+        faults = Faults.mixture(seed, intensity=0.1, client="operator-a")
+        async with RayWorld(seed=seed, faults=faults, outcome=outcome_of, pod_grace=2.0) as world:
+            watch_over(world, memory=3600.0)
+            both = replicas(world)
+            for replica in both:
+                replica.start()
+            playing = world.start(lambda _: script.play(world.server), client="users").main
+            while not playing.done():
+                await world.pass_time(random.uniform(1, 30))
+                for replica in both:
+                    if not replica.running:
+                        replica.start()
+                await random.choice(both).kill()
+            for replica in both:
+                if not replica.running:
+                    replica.start()
+            world.server.faults.stop()
+            await world.rest(quiet=150)
+            pods = {key: count for key, count in script.pods.items() if count}
+            there = shape(world.server)["pods"]
+            for (cluster, group), count in pods.items():
+                assert there[f"{cluster} {group} Running"] == count
+            assert there.total() == sum(pods.values()) + sum(n for key, n in there.items() if not key.startswith("rc"))
+
+    run_sim(run, seed=seed)

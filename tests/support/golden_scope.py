@@ -1,0 +1,137 @@
+"""Which recorded cases this version answers for, and where it differs on purpose (docs/differences.md).
+
+The rest concern kinds and features that are not there yet; they are listed with the change that brings them.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+DATA = Path(__file__).parents[2] / "core" / "tests" / "data" / "golden"
+
+RAYCLUSTER = [
+    "api-v1alpha1",
+    "auth-token-own-secret",
+    "autoscale-default",
+    "autoscale-no-random-delete",
+    "autoscale-own-command",
+    "autoscale-own-sa",
+    "autoscale-v1",
+    "autoscale-v2-full",
+    "container-ports",
+    "devices",
+    "gcsft-annotation-false",
+    "group-resources",
+    "managed-by-kuberay",
+    "managed-by-other",
+    "minimal-head",
+    "multihost-indexed",
+    "multihost-mixed",
+    "multihost-plain",
+    "name-53-chars",
+    "name-cut-digit",
+    "no-ray-version",
+    "old-ray-probes",
+    "one-group",
+    "overwrite-cmd",
+    "own-command",
+    "params-bad-ports",
+    "params-bool-flags",
+    "params-own-address",
+    "params-plasma-dir",
+    "params-ports",
+    "params-quoted-json",
+    "quota-full",
+    "requests-only",
+    "scale-multihost-down",
+    "scale-up-down",
+    "scheduling-fields",
+    "sidecars-volumes",
+    "suspend-at-birth",
+    "suspend-group",
+    "suspend-later",
+    "svc-loadbalancer",
+    "svc-nodeport",
+    "template-change-none",
+    "template-change-recreate",
+    "three-groups",
+]
+
+RAYJOB = [
+    "job-all-limits",
+    "job-autoscale",
+    "job-managed-elsewhere",
+    "job-minimal",
+    "job-name-47-chars",
+    "job-quoting",
+    "job-runtime-env",
+    "job-selector",
+    "job-submitter-command",
+    "job-submitter-template",
+    "job-suspend-resume",
+    "job-suspended",
+    "job-deadline",
+]
+
+INVALID = [
+    "autoscaler-version",
+    "bad-label",
+    "ft-both",
+    "ft-env-without",
+    "ft-redis-user-param",
+    "group-no-name",
+    "idle-without-v2",
+    "labels-param",
+    "managed-by-changed",
+    "managed-by-unknown",
+    "min-over-max",
+    "name-54-chars",
+    "name-digits",
+    "name-dot",
+    "negative-min",
+    "no-containers",
+    "no-head",
+    "no-template",
+    "path-type",
+    "priority-old-ray",
+    "replicas-text",
+    "resources-twice",
+    "suspend-group-autoscale",
+    "token-old-ray",
+    "unknown-auth-mode",
+    "upgrade-type",
+    "v2-restart",
+    "netpol-gate-off",
+    "rocksdb-gate-off",
+    "tls-gate-off",
+    "backend-changed",
+    "job-both-selector",
+    "job-long-name",
+    "job-negative-backoff",
+    "job-nothing",
+    "job-rules-both-styles",
+    "job-rules-twice",
+    "job-sidecar-template",
+    "job-suspend-no-shutdown",
+    "job-suspend-selector",
+    "job-ttl-no-shutdown",
+    "job-unknown-policy",
+    "job-zero-deadline",
+    "job-bad-runtime-env",
+]
+
+CASES = [
+    *(f"raycluster/{name}" for name in RAYCLUSTER),
+    *(f"rayjob/{name}" for name in RAYJOB),
+    *(f"invalid/{name}" for name in INVALID),
+]
+
+OUR_CONDITIONS = frozenset({"RayClusterSpecValid", "RayJobSpecValid", "PodsWaiting", "PluginFailed"})
+
+DIFFERENT: dict[str, str] = {
+    "raycluster/suspend-group": "no event tells of pods deleted when there were none",
+    "rayjob/job-quoting": "operators and quotes of a compound entrypoint reach Ray, not the submitter's shell",
+    "rayjob/job-runtime-env": "a dollar sign in the runtime environment is not expanded by the submitter's shell",
+    "invalid/job-bad-runtime-env": "the decoding error is told in plain words, not in Go types",
+}
+"""Case to the reason why our answer is another one on purpose."""
