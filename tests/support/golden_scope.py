@@ -129,6 +129,8 @@ CASES = [
 OUR_CONDITIONS = frozenset({"RayClusterSpecValid", "RayJobSpecValid", "PodsWaiting", "PluginFailed"})
 
 DIFFERENT: dict[str, str] = {
+    "rayjob/job-autoscale": "a headService without a spec is copied as it was given, without 'spec: {}'",
+    "raycluster/params-ports": "the head service's default ports follow the ports given to ray start",
     "raycluster/suspend-group": "no event tells of pods deleted when there were none",
     "rayjob/job-quoting": "operators and quotes of a compound entrypoint reach Ray, not the submitter's shell",
     "rayjob/job-runtime-env": "a dollar sign in the runtime environment is not expanded by the submitter's shell",

@@ -344,9 +344,15 @@ async def test_a_patch_can_be_conditional() -> None:
 @in_virtual_time
 async def test_a_status_is_applied_whole_and_says_whether_it_was_news() -> None:
     world = World()
-    assert await world.executor.apply_status(RAYCLUSTER, world.owner, {"state": "ready", "reason": "r"})
-    assert not await world.executor.apply_status(RAYCLUSTER, world.owner, {"state": "ready", "reason": "r"})
-    assert await world.executor.apply_status(RAYCLUSTER, world.owner, {"state": "ready"})
+
+    async def apply(status: dict[str, Any]) -> bool:
+        owner = world.stored(RAYCLUSTER, "rc") or world.owner
+        assert isinstance(owner, RayObject)
+        return await world.executor.apply_status(RAYCLUSTER, owner, status)
+
+    assert await apply({"state": "ready", "reason": "r"})
+    assert not await apply({"state": "ready", "reason": "r"})
+    assert await apply({"state": "ready"})
     cluster = world.server.peek(RAYCLUSTER, "ns", "rc")
     assert cluster is not None
     assert cluster["status"] == {"state": "ready"}
@@ -354,8 +360,11 @@ async def test_a_status_is_applied_whole_and_says_whether_it_was_news() -> None:
 
 
 @in_virtual_time
-async def test_the_status_of_an_object_that_is_gone_or_replaced_is_not_written() -> None:
+async def test_the_status_of_an_object_that_is_gone_changed_or_replaced_is_not_written() -> None:
     world = World()
+    world.server.patch(RAYCLUSTER, "ns", "rc", {"spec": {"suspend": True}})
+    with pytest.raises(ConflictError):
+        await world.executor.apply_status(RAYCLUSTER, world.owner, {"state": "ready"})
     world.server.delete(RAYCLUSTER, "ns", "rc")
     assert not await world.executor.apply_status(RAYCLUSTER, world.owner, {"state": "ready"})
     assert world.server.peek(RAYCLUSTER, "ns", "rc") is None

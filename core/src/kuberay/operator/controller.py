@@ -172,11 +172,12 @@ class Controller:
             if not isinstance(current, RayObject) or current.uid != obj.uid:
                 self._tell(key, obj, done)
                 return None
+            unchanged = current.metadata.resource_version == obj.metadata.resource_version
             obj = current
             if outcome.failure is not None:
                 plan = plan_for(self._observe(key, obj, outcome))
                 break
-            if not outcome.changed:
+            if not outcome.changed and unchanged:
                 break
         delay = plan.requeue_after
         if plan.status is not None:

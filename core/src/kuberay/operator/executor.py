@@ -81,13 +81,15 @@ class Executor:
         return outcome
 
     async def apply_status(self, kind: Kind, owner: RayObject, status: dict[str, Any]) -> bool:
-        """Write the whole status; an object that is gone meanwhile is nobody's problem. True when the answer was news."""
-        body = {
-            "apiVersion": kind.api_version,
-            "kind": kind.kind,
-            "metadata": {"name": owner.name, "namespace": owner.namespace, "uid": owner.uid},
-            "status": status,
+        """Write the whole status that follows from *owner* as it was seen. True when the answer was news. An object that
+        changed meanwhile is a `ConflictError` (state machines live in the status); one that is gone nobody's problem."""
+        # Only the version guards a status: the API server ignores a wrong UID on this subresource.
+        metadata = {
+            "name": owner.name,
+            "namespace": owner.namespace,
+            "resourceVersion": owner.metadata.resource_version,
         }
+        body = {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "status": status}
         try:
             raw = await self._client.apply(kind, owner.namespace, owner.name, body, subresource="status")
         except NotFoundError:
