@@ -18,7 +18,7 @@ PYTEST ?=
 UV := $(shell command -v uv 2>/dev/null || echo $(CURDIR)/.cache/uv/bin/uv)
 BIN := .venv/bin
 WITH_CLUSTER := python3 dev/with_cluster.py
-UNIT_PATHS := core testkit plugins $(wildcard dev/tests)
+UNIT_PATHS := core testkit plugins tests/tree
 export UV
 
 .PHONY: help
@@ -86,7 +86,11 @@ test-e2e-all: sync ## real containers and real Ray: everything
 
 .PHONY: bench
 bench: sync cluster-build ## load and cost of CLUSTERS RayClusters against the floor (docs/performance.md)
-	@$(BIN)/python -m bench --clusters $(CLUSTERS)
+	@mkdir -p .cache/bench
+	bench/scenario.sh --clusters $(CLUSTERS) --floor > .cache/bench/floor.json
+	bench/scenario.sh --clusters $(CLUSTERS) > .cache/bench/operator.json
+	bench/scenario.sh --clusters 100 --quiet 1 > .cache/bench/small.json
+	$(BIN)/python -m bench.report .cache/bench/floor.json .cache/bench/operator.json .cache/bench/small.json
 
 # --- code ------------------------------------------------------------------------------------------------------------
 

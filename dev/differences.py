@@ -1,7 +1,7 @@
-"""Renders ``docs/differences.md`` from the fragments in ``docs/differences.d``: one section a file, one line a fact.
+"""Renders ``docs/differences.md`` from the fragments in ``docs/differences.d``: one line a fact, grouped by topic.
 
-A fragment is Markdown; its first heading, or else its name, is the section's title. Fragments keep the page free of
-conflicts when several changes add to it at once.
+A line is ``- Topic: fact``, the topic one word (or ``feature gates``); without a topic it counts as general. Fragments
+keep the page free of conflicts when several changes add to it at once; which file a line stands in does not matter.
 """
 
 from __future__ import annotations
@@ -18,17 +18,23 @@ Manifests and tools written for KubeRay work unchanged. Where KubeRay's behaviou
 users better, this operator differs; every such place is listed here.
 """
 
+_GENERAL = "In general"
+_LINE = re.compile(r"- (?:(\w+|feature gates): )?(.+)", re.DOTALL)
+
 
 def render(folder: Path) -> str:
-    """The whole page, sections in the order of their titles."""
-    sections = sorted(_section(path) for path in folder.glob("*.md"))
-    return "\n".join([_INTRODUCTION, *(f"## {title}\n\n{text}\n" for title, text in sections)])
-
-
-def _section(path: Path) -> tuple[str, str]:
-    text = path.read_text().strip()
-    heading = re.match(r"#+ +(.+)\n*", text)
-    if heading:
-        return heading[1].strip(), text[heading.end() :].strip()
-    title = path.stem.replace("-", " ").replace("_", " ")
-    return title[:1].upper() + title[1:], text
+    """The whole page; raises ValueError for a line that is none of ours."""
+    topics: dict[str, list[str]] = {_GENERAL: []}
+    for path in sorted(folder.glob("*.md")):
+        for line in path.read_text().splitlines():
+            if not line.strip():
+                continue
+            found = _LINE.fullmatch(line.strip())
+            if found is None:
+                raise ValueError(f"{path}: a line must begin with '- ': {line[:60]!r}")
+            topic = found[1] or _GENERAL
+            topics.setdefault(topic[:1].upper() + topic[1:], []).append(found[2][:1].upper() + found[2][1:])
+    sections = [
+        f"## {topic}\n\n" + "\n".join(f"- {fact}" for fact in facts) + "\n" for topic, facts in topics.items() if facts
+    ]
+    return "\n".join([_INTRODUCTION, *sections])

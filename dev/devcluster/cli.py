@@ -120,7 +120,10 @@ def _exec(parsed: argparse.Namespace) -> int:
     command = parsed.command[1:] if parsed.command[:1] == ["--"] else parsed.command
     if not command:
         raise StepFailed("exec needs a command", advice="for example: dev/cluster exec kubectl get pods -A")
-    env = os.environ | {"KUBECONFIG": str(cluster.kubeconfig), namespaces.MARK: cluster.name}
+    # A proxy cannot be reached from inside, and nothing inside needs one.
+    outside = {name for name in os.environ if name.lower() in ("http_proxy", "https_proxy", "all_proxy")}
+    env = {key: text for key, text in os.environ.items() if key not in outside}
+    env |= {"KUBECONFIG": str(cluster.kubeconfig), namespaces.MARK: cluster.name}
     kubectl = binaries.find_kubectl()
     if kubectl is not None:
         env["PATH"] = f"{env.get('PATH', '')}:{kubectl.parent}"

@@ -10,7 +10,8 @@ from kuberay_testkit.builders import build_raycluster
 from kuberay_testkit.conformance.api import Api
 from kuberay_testkit.conformance.bodies import a_cluster, a_config
 from kuberay_testkit.sim.clock import run_sim
-from kuberay_testkit.sim.faults import Faults, Subject
+from kuberay_testkit.sim.faults import Faults
+from kuberay_testkit.sim.paths import Subject
 from kuberay_testkit.sim.registry import CONFIG_MAP
 from kuberay_testkit.sim.server import SimServer
 from kuberay_testkit.sim.transport import SimTransport

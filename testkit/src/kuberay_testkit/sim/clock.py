@@ -53,6 +53,7 @@ class _JumpingSelector(selectors.DefaultSelector):
     """Never sleeps: when nothing is ready, time moves on instead. Threads of the loop's executor are waited for."""
 
     now = 0.0
+    next_timer: Callable[[], float]
     threads: set[asyncio.Future[Any]]
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
@@ -62,7 +63,8 @@ class _JumpingSelector(selectors.DefaultSelector):
         if timeout is None or self.threads:
             # Only something outside the loop can go on. Real time passes, virtual time stands still.
             return super().select(0.05 if timeout is not None else None)
-        self.now = round(self.now + timeout, 9)
+        # Exactly the timer's own time: a sum of differences could stay a trifle below it and never reach it.
+        self.now = max(self.now, self.next_timer())
         return ready
 
 
@@ -73,11 +75,13 @@ class SimEventLoop(asyncio.SelectorEventLoop):
         self._clock = _JumpingSelector()
         self._clock.threads = set()
         super().__init__(self._clock)
+        # asyncio keeps its timers in a heap of this name in all versions, and replaces the list now and then.
+        self._clock.next_timer = lambda: self._scheduled[0].when()  # type: ignore[attr-defined]
 
     def time(self) -> float:
         return self._clock.now
 
-    def run_in_executor(self, executor: Any, func: Callable[..., T], *args: Any) -> asyncio.Future[T]:
+    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
         future = super().run_in_executor(executor, func, *args)
         self._clock.threads.add(future)
         future.add_done_callback(self._clock.threads.discard)

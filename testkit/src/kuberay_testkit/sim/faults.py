@@ -10,6 +10,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Literal, Self
 
+from kuberay_testkit.sim.paths import Subject
+
 RequestFault = Literal[
     "conflict", "throttle", "refuse", "error_before", "error_after", "timeout_before", "timeout_after", "slow"
 ]
@@ -26,19 +28,6 @@ Action = RequestFault | WatchFault
 _WATCH_ACTIONS = frozenset({"drop_watch", "close_watch", "delay_event", "silence_watch", "expire_watch"})
 _READS = frozenset({"get", "list", "watch"})
 _CONFLICTING = frozenset({"update", "patch", "apply", "delete"})
-
-
-@dataclass(frozen=True, slots=True)
-class Subject:
-    """What a request is about, as rules match it."""
-
-    verb: str
-    group: str
-    resource: str
-    subresource: str
-    namespace: str
-    name: str
-    client: str
 
 
 @dataclass(slots=True)

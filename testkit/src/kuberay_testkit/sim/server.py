@@ -16,11 +16,13 @@ from kuberay.api.kinds import Kind
 from kuberay.kube.transport import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, Response
 
 from kuberay_testkit.sim import merge, paths
-from kuberay_testkit.sim.calls import Call, Calls, missing_permissions
+from kuberay_testkit.sim.access import REVIEW, Access
+from kuberay_testkit.sim.calls import Call, Calls
 from kuberay_testkit.sim.clock import VirtualClock
 from kuberay_testkit.sim.deletes import Deletes
 from kuberay_testkit.sim.environment import Admit, Outcome
-from kuberay_testkit.sim.faults import Faults, Subject
+from kuberay_testkit.sim.faults import Faults
+from kuberay_testkit.sim.paths import Subject, subject_of
 from kuberay_testkit.sim.reads import Reads, custom_resource_definition
 from kuberay_testkit.sim.registry import Registry, Traits, default_kinds
 from kuberay_testkit.sim.selectors import match_labels
@@ -29,7 +31,6 @@ from kuberay_testkit.sim.status import (
     APIError,
     NoSuchPath,
     bad_request,
-    forbidden,
     invalid,
     method_not_allowed,
     no_such_resource,
@@ -38,9 +39,6 @@ from kuberay_testkit.sim.status import (
 from kuberay_testkit.sim.store import Change, Key, Store, Stored
 from kuberay_testkit.sim.watch import Watch, read_options
 from kuberay_testkit.sim.writes import Writes
-
-_VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
-_REVIEW = ("authorization.k8s.io", "v1", "selfsubjectaccessreviews")
 
 
 class SimServer:
@@ -71,7 +69,7 @@ class SimServer:
         self._deletes = Deletes(self)
         self._reads = Reads(self.store, self.registry)
         self._watches: set[Watch] = set()
-        self._rules: dict[str, Sequence[Mapping[str, Any]]] = {}
+        self._access = Access()
         for kind in default_kinds() if only is None else only:
             self.register(kind)
         self.store.listen(self._serve_custom_kinds)
@@ -128,7 +126,7 @@ class SimServer:
 
     def restrict(self, client: str, rules: Sequence[Mapping[str, Any]]) -> None:
         """Let *client* do only what these RBAC rules grant; everything else is a 403."""
-        self._rules[client] = rules
+        self._access.rules[client] = rules
 
     # -- what tests ask
 
@@ -214,20 +212,6 @@ class SimServer:
 
     # -- requests
 
-    def subject(self, method: str, path: str, params: Mapping[str, str], content_type: str, client: str) -> Subject:
-        """What a request is about, for fault plans and records."""
-        target = paths.parse(path)
-        if target is None:
-            return Subject("get", "", path, "", "", "", client)
-        verb = _VERBS.get(method, method.lower())
-        if verb == "get" and not target.name:
-            verb = "watch" if params.get("watch", "").lower() in ("1", "true") else "list"
-        elif verb == "delete" and not target.name:
-            verb = "deletecollection"
-        elif verb == "patch" and content_type.startswith(APPLY_PATCH):
-            verb = "apply"
-        return Subject(verb, target.group, target.plural, target.subresource, target.namespace, target.name, client)
-
     def record(
         self,
         subject: Subject,
@@ -269,10 +253,10 @@ class SimServer:
     ) -> Response:
         """Answer one request, atomically. *fault* and *unanswered* only change what is recorded."""
         params = params or {}
-        subject = self.subject(method, path, params, content_type, client)
+        subject = subject_of(method, path, params, content_type, client)
         outcome: Outcome | None = None
         try:
-            self._authorise(subject)
+            self._access.check(subject)
             result = self._dispatch(method, path, params, body, content_type, subject)
             if isinstance(result, Outcome):
                 outcome = result
@@ -283,27 +267,6 @@ class SimServer:
             response = error.response()
         self.record(subject, params, 0 if unanswered else response.status, fault, outcome)
         return response
-
-    def _authorise(self, subject: Subject) -> None:
-        rules = self._rules.get(subject.client)
-        if rules is None or not subject.verb or subject.resource.startswith("/"):
-            return
-        call = Call(
-            subject.verb,
-            subject.group,
-            subject.resource,
-            subject.subresource,
-            subject.namespace,
-            subject.name,
-            0,
-            "",
-            subject.client,
-            0.0,
-        )
-        if subject.resource != _REVIEW[2] and missing_permissions([call], rules):
-            verb = "patch" if subject.verb == "apply" else subject.verb
-            why = f'User "{subject.client}" cannot {verb} resource "{subject.resource}" in API group "{subject.group}" in the namespace "{subject.namespace}"'
-            raise forbidden(Kind(subject.group, "", subject.resource, ""), subject.name, why)
 
     def _find(self, path: str) -> tuple[paths.Target, Kind, Traits]:
         target = paths.parse(path)
@@ -394,27 +357,9 @@ class SimServer:
                 return b"ok"
             found = self._reads.discover(path)
             return None if found is None else orjson.dumps(found)
-        if method == "POST" and (subject.group, "v1", subject.resource) == _REVIEW:
-            return self._review(_parse(body), subject.client)
+        if method == "POST" and (subject.group, subject.resource) == REVIEW:
+            return self._access.review(_parse(body), subject.client)
         return None
-
-    def _review(self, review: Any, client: str) -> Outcome:
-        wanted = (review.get("spec") or {}).get("resourceAttributes") or {}
-        call = Call(
-            wanted.get("verb", ""),
-            wanted.get("group", ""),
-            wanted.get("resource", ""),
-            wanted.get("subresource", ""),
-            wanted.get("namespace", ""),
-            wanted.get("name", ""),
-            0,
-            "",
-            client,
-            0.0,
-        )
-        rules = self._rules.get(client)
-        allowed = rules is None or not missing_permissions([call], rules)
-        return Outcome(201, orjson.dumps({**review, "status": {"allowed": allowed}}), changed=False)
 
     # -- watches
 
@@ -422,9 +367,9 @@ class SimServer:
         self, path: str, params: Mapping[str, str], client: str, fault: str = ""
     ) -> tuple[int, bytes | Watch]:
         """The stream to read from, or the refusal's code and body. Streams are registered with `watching`."""
-        subject = self.subject("GET", path, {**params, "watch": "1"}, JSON, client)
+        subject = subject_of("GET", path, {**params, "watch": "1"}, JSON, client)
         try:
-            self._authorise(subject)
+            self._access.check(subject)
             target, kind, _ = self._find(path)
             options = read_options(kind, target.namespace or None, params, self.random)
             watch = Watch(self.store, options)

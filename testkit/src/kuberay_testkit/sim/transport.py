@@ -12,7 +12,8 @@ from random import Random
 
 from kuberay.kube.transport import JSON, Response, TransportError
 
-from kuberay_testkit.sim.faults import Rule, Subject
+from kuberay_testkit.sim.faults import Rule
+from kuberay_testkit.sim.paths import Subject, subject_of
 from kuberay_testkit.sim.server import SimServer
 from kuberay_testkit.sim.status import APIError, internal, too_many
 from kuberay_testkit.sim.watch import Watch
@@ -68,7 +69,7 @@ class SimTransport:
         await self._travel()
         await self._lost_when_crashed()
         server = self.server
-        subject = server.subject(method, path, params, content_type, self.client)
+        subject = subject_of(method, path, params, content_type, self.client)
         rule = server.faults.for_request(subject, server.clock.elapsed())
         if rule is None:
             response = server.handle(
@@ -168,7 +169,7 @@ class SimTransport:
         await self._boundary()
         await self._travel()
         server = self.server
-        subject = server.subject("GET", path, {**params, "watch": "1"}, JSON, self.client)
+        subject = subject_of("GET", path, {**params, "watch": "1"}, JSON, self.client)
         rule = server.faults.for_request(subject, server.clock.elapsed())
         early = await self._before(rule, subject, params) if rule is not None else None
         if early is not None:

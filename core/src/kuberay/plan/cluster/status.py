@@ -21,7 +21,7 @@ from kuberay.plan.cluster.pod_health import is_ready
 READY = "ready"
 SUSPENDED = "suspended"
 
-PROGRESS_INTERVAL = timedelta(seconds=5)
+PROGRESS_INTERVAL = timedelta(seconds=10)
 """Progress is written at most this often; transitions at once."""
 
 _PROGRESS = ("readyWorkerReplicas", "availableWorkerReplicas")
@@ -97,7 +97,7 @@ def differs(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 
 
 def write_delay(old: Mapping[str, Any], new: Mapping[str, Any], now: datetime) -> timedelta:
-    """How long *new* may wait for more news: progress waits until five seconds after the last write."""
+    """How long *new* may wait for more news: progress waits until `PROGRESS_INTERVAL` after the last write."""
     last = old.get("lastUpdateTime")
     if not last or not _only_progress(old, new):
         return timedelta(0)

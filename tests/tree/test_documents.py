@@ -1,0 +1,88 @@
+"""Pages and manifests of the tree hold together: links lead somewhere, commands exist, generated files are current."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bench import report
+from dev import differences, generate
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted(
+    [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "plugins").glob("*/README.md"),
+        *(ROOT / name / "README.md" for name in ("core", "testkit", "dev")),
+    ]
+)
+ALL_PAGES = pytest.mark.parametrize("page", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
+
+
+@ALL_PAGES
+def test_links_lead_somewhere(page: Path) -> None:
+    links = re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", page.read_text())
+    local = [link for link in links if not re.match(r"[a-z]+:", link)]
+    assert [link for link in local if not (page.parent / link).exists()] == []
+
+
+@ALL_PAGES
+def test_commands_exist(page: Path) -> None:
+    makefile = (ROOT / "Makefile").read_text()
+    code = "\n".join(re.findall(r"```.*?```|`[^`\n]+`", page.read_text(), re.DOTALL))
+    targets = set(re.findall(r"\bmake ([a-z][a-z0-9-]*)", code))
+    assert {name for name in targets if not re.search(rf"^{name}:", makefile, re.MULTILINE)} == set()
+
+
+@ALL_PAGES
+def test_files_that_are_named_exist(page: Path) -> None:
+    named = re.findall(r"`((?:config|core|dev|docs|plugins|testkit|tests|bench)/[\w./-]+)`", page.read_text())
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+def test_generated_files_are_current() -> None:
+    stale = [name for name, text in generate.generated().items() if (ROOT / name).read_text() != text]
+    assert stale == [], "run: make generate"
+
+
+def test_differences_are_grouped_by_topic(tmp_path: Path) -> None:
+    (tmp_path / "b.md").write_text("- RayJob: second.\n- volcano: third.\n")
+    (tmp_path / "a.md").write_text("- RayJob: first.\n\n- CRDs come twice: full and slim.\n")
+    page = differences.render(tmp_path)
+    assert page.split("\n## ")[1:] == [
+        "In general\n\n- CRDs come twice: full and slim.\n",
+        "RayJob\n\n- First.\n- Second.\n",
+        "Volcano\n\n- Third.\n",
+    ]
+
+
+def test_a_difference_that_is_no_line_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("RayJob: no dash.\n")
+    with pytest.raises(ValueError, match="must begin with"):
+        differences.render(tmp_path)
+
+
+def test_the_benchmark_is_told_as_ratios_to_the_floor() -> None:
+    floor = {"seconds": 10.0, "apiserver_cpu": 4.0}
+    operator = {
+        "clusters": 100,
+        "seconds": 13.0,
+        "p50": 0.5,
+        "p99": 2.0,
+        "operator_cpu": 3.0,
+        "operator_cpu_per_cluster_ms": 12.0,
+        "operator_peak_rss": 88.0,
+        "apiserver_cpu": 5.0,
+        "settled_seconds": 10.0,
+        "requests_while_settled": 0,
+        "pods": 400,
+        "pods_wanted": 400,
+        "requests_per_cluster": {"create pods": 4.0},
+    }
+    lines = report.table(floor, operator).splitlines()
+    assert "| all ready | 10.0 s | 13.0 s | 1.30 |" in lines
+    assert "| apiserver CPU per cluster | 40.0 ms | 50.0 ms | 1.25 |" in lines
+    assert "| create pods | 4 |" in lines
