@@ -26,7 +26,9 @@ def check_free(kubectl: Kubectl) -> None:
     for name in install.CRD_NAMES:
         crd = kubectl.get("crd", name)
         if crd is not None and crd["metadata"].get("labels", {}).get(LABEL) != "demo":
-            raise NotFreeError(f"the cluster already has the CRD {name}, which the demo did not install")
+            raise NotFreeError(
+                f"the cluster already has the CRD {name}, which the demo did not install; use a cluster without KubeRay"
+            )
 
 
 def remove(kubectl: Kubectl, progress: Progress) -> None:

@@ -63,10 +63,44 @@ def install_operator(kubectl: Kubectl, image: str = OUR_IMAGE) -> None:
 
 
 def wait_for_operator(kubectl: Kubectl, seconds: int = 180) -> None:
-    """Return once the operator's only pod is ready."""
-    kubectl.run(
-        "-n", NAMESPACE, "rollout", "status", f"deployment/{NAME}", f"--timeout={seconds}s", seconds=seconds + 10
+    """Return once the operator's only pod is ready. Raises `KubectlError` as soon as it is known never to be."""
+    deadline = time.monotonic() + seconds
+    while not _rolled_out(kubectl.get("deployment", NAME, NAMESPACE) or {}):
+        stuck = never_starts(kubectl.list("pods", NAMESPACE, POD_LABELS))
+        if stuck:
+            raise KubectlError(stuck)
+        if time.monotonic() > deadline:
+            raise KubectlError(f"the operator was not ready within {seconds} s")
+        time.sleep(0.5)
+
+
+def _rolled_out(deployment: dict[str, Any]) -> bool:
+    status = deployment.get("status", {})
+    return (
+        status.get("observedGeneration") == deployment.get("metadata", {}).get("generation")
+        and status.get("updatedReplicas") == status.get("readyReplicas") == status.get("replicas") == 1
     )
+
+
+HOPELESS = (
+    "CrashLoopBackOff",
+    "CreateContainerConfigError",
+    "ErrImageNeverPull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+)
+
+
+def never_starts(pods: list[dict[str, Any]]) -> str:
+    """One sentence about a container that will not start without somebody's help; empty when there is none."""
+    for pod in pods:
+        status = pod["status"]
+        for container in (*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())):
+            waiting = container.get("state", {}).get("waiting", {})
+            if waiting.get("reason") in HOPELESS:
+                name, reason = pod["metadata"]["name"], waiting["reason"]
+                return f"pod {name}, container {container['name']}: {reason}: {waiting.get('message', '')}"
+    return ""
 
 
 def deployment(image: str) -> list[dict[str, Any]]:

@@ -41,9 +41,9 @@ def main() -> int:
         if arguments.what == "up":
             evidence.show(kubectl, workload.NAMESPACE, progress.quote)
         progress.say(_sentence(error), "bold red")
-        again = f"make demo{f' CONTEXT={arguments.context}' if arguments.context else ''}"
+        where = f" CONTEXT={arguments.context}" if arguments.context else ""
         progress.say(
-            f"What to do: look at the lines above, then `{again}` again, or start afresh with `make demo-down`."
+            f"What to do: look at the lines above, then `make demo{where}` again, or `make demo-down{where}` to start afresh."
         )
         return 1
     except KeyboardInterrupt:
@@ -81,7 +81,7 @@ def _up(arguments: argparse.Namespace, kubectl: Kubectl, progress: Progress) -> 
     with progress.step(f"a RayCluster with the autoscaler: {workload.CLUSTER}") as step:
         kubectl.apply(workload.sample("raycluster-autoscaler.yaml", ray_image), "-n", namespace)
         workload.wait_for_cluster(kubectl, namespace, workload.CLUSTER, tell=progress.tell)
-        step.result = workload.pods_at_a_glance(kubectl, namespace, f"ray.io/cluster={workload.CLUSTER}")
+        step.result = workload.look_at_pods(kubectl, namespace, f"ray.io/cluster={workload.CLUSTER}")
     _run_job(kubectl, namespace, ray_image, progress)
     progress.table()
     _what_next(kubectl, arguments.context, progress)

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from dev.demo.install import OUR_RAY_IMAGE, ROOT
+from dev.demo.install import OUR_RAY_IMAGE, ROOT, never_starts
 from dev.demo.kubectl import Kubectl
 
 SAMPLES = ROOT / "config" / "samples"
@@ -36,7 +36,7 @@ def wait_for_cluster(kubectl: Kubectl, namespace: str, name: str, *, seconds: fl
     """Return once the RayCluster is ready. Raises `WorkloadError` with its last conditions when it is not in time."""
 
     def ready(cluster: dict[str, Any] | None) -> bool:
-        tell(pods_at_a_glance(kubectl, namespace, f"ray.io/cluster={name}"))
+        tell(look_at_pods(kubectl, namespace, f"ray.io/cluster={name}"))
         return cluster is not None and cluster.get("status", {}).get("state") == "ready"
 
     _wait(kubectl, "raycluster", name, namespace, ready, seconds, "ready")
@@ -54,7 +54,7 @@ def wait_for_submitter(kubectl: Kubectl, namespace: str, name: str, *, seconds: 
         if status.get("jobDeploymentStatus") in ("Failed", "ValidationFailed"):
             raise WorkloadError(f"RayJob {name} is {status['jobDeploymentStatus']}: {status.get('message', '')}")
         cluster = status.get("rayClusterName")
-        pods = pods_at_a_glance(kubectl, namespace, f"ray.io/cluster={cluster}") if cluster else ""
+        pods = look_at_pods(kubectl, namespace, f"ray.io/cluster={cluster}") if cluster else ""
         tell("; ".join(part for part in (status.get("jobDeploymentStatus") or "accepted", pods) if part))
         time.sleep(1)
     raise WorkloadError(f"the submitter of RayJob {name} did not run within {seconds:.0f} s")
@@ -74,10 +74,14 @@ def wait_for_job(
     return dict(job["status"])
 
 
-def pods_at_a_glance(kubectl: Kubectl, namespace: str, selector: str) -> str:
-    """For example ``head Running 1/2, worker Pending``."""
+def look_at_pods(kubectl: Kubectl, namespace: str, selector: str) -> str:
+    """For example ``head Running 1/2, worker Pending``. Raises `WorkloadError` for a pod that will never start."""
     parts = []
-    for pod in kubectl.list("pods", namespace, selector):
+    pods = kubectl.list("pods", namespace, selector)
+    stuck = never_starts(pods)
+    if stuck:
+        raise WorkloadError(stuck)
+    for pod in pods:
         statuses = pod["status"].get("containerStatuses", [])
         ready = sum(1 for status in statuses if status["ready"])
         kind = pod["metadata"]["labels"].get("ray.io/node-type", pod["metadata"]["name"])

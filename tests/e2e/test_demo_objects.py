@@ -38,7 +38,7 @@ def test_the_operator_runs_without_rights_on_its_node(kubectl: Kubectl, operator
 
 
 def test_the_raycluster_with_the_autoscaler_becomes_ready(kubectl: Kubectl, namespace: str, applied: None) -> None:
-    workload.wait_for_cluster(kubectl, namespace, workload.CLUSTER, tell=print)
+    workload.wait_for_cluster(kubectl, namespace, workload.CLUSTER, seconds=420, tell=print)
     cluster = kubectl.get("raycluster", workload.CLUSTER, namespace)
     assert cluster is not None
     status = cluster["status"]
@@ -53,7 +53,7 @@ def test_the_raycluster_with_the_autoscaler_becomes_ready(kubectl: Kubectl, name
 
 
 def test_the_rayjob_computes_on_its_worker_and_completes(kubectl: Kubectl, namespace: str, applied: None) -> None:
-    status = workload.wait_for_job(kubectl, namespace, workload.JOB, tell=print)
+    status = workload.wait_for_job(kubectl, namespace, workload.JOB, seconds=420, tell=print)
     assert (status["jobDeploymentStatus"], status["jobStatus"]) == ("Complete", "SUCCEEDED"), status
     assert (status["succeeded"], status["failed"]) == (1, 0)
     (submitter,) = kubectl.list("pods", namespace, f"batch.kubernetes.io/job-name={workload.JOB}")

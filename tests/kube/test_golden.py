@@ -134,6 +134,7 @@ async def _play(client: Client, case: GoldenCase) -> Outcome:
                 else:
                     await world.put(document)
             await world.settled(quiet=2.0, most=25.0)
+            generated |= set(_worker_prefixes(step))
             generated |= {
                 pod["metadata"]["generateName"] for pod in await world.pods() if "generateName" in pod["metadata"]
             }

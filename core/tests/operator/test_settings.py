@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kuberay.operator.settings import Environment, Settings, SettingsError, load_settings, own_namespace, read_environment
+from kuberay.operator.settings import (
+    Environment,
+    Settings,
+    SettingsError,
+    load_settings,
+    own_namespace,
+    read_environment,
+)
 
 HEAD = "apiVersion: config.ray.io/v1alpha1\nkind: Configuration\n"
 
@@ -77,7 +84,11 @@ def test_defaults_are_kuberays_except_where_documented(write: Any) -> None:
         ("enableMetrics: true", "enable_metrics", True),
         ("deleteRayJobAfterJobFinishes: true", "delete_ray_job_after_job_finishes", True),
         ("burst: null", "burst", 200),
-        ("headSidecarContainers: [{name: a, image: b}]", "head_sidecar_containers", [{"name": "a", "image": "b"}]),  # O7
+        (
+            "headSidecarContainers: [{name: a, image: b}]",
+            "head_sidecar_containers",
+            [{"name": "a", "image": "b"}],
+        ),  # O7
         ("workerSidecarContainers: [{name: a}]", "worker_sidecar_containers", [{"name": "a"}]),
         ("defaultContainerEnvs: [{name: A, value: b}]", "default_container_envs", [{"name": "A", "value": "b"}]),
         ("defaultPodAnnotations: {a: b}", "default_pod_annotations", {"a": "b"}),

@@ -10,8 +10,9 @@ import yaml
 
 
 def print_yaml(documents: list[dict[str, Any]]) -> None:
-    """All documents on standard output, keys in the order given."""
-    typer.echo(yaml.safe_dump_all(documents, sort_keys=False, default_flow_style=False, width=160), nl=False)
+    """All documents on standard output, keys in the order given. May be called more than once."""
+    text = yaml.safe_dump_all(documents, sort_keys=False, default_flow_style=False, width=160, explicit_start=True)
+    typer.echo(text if documents else "", nl=False)
 
 
 def crds(

@@ -15,13 +15,22 @@ from kuberay.kube.transport import Response, TransportError
 class ApiError(Exception):
     """The API server answered with an error. ``reason`` is its CamelCase word (``Forbidden``, ``Invalid``, …)."""
 
-    def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
+    def __init__(
+        self,
+        status: int,
+        reason: str,
+        message: str,
+        retry_after: float | None = None,
+        causes: frozenset[str] = frozenset(),
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.reason = reason
         self.message = message
         self.retry_after = retry_after
         """Seconds the server asked to wait, when it did."""
+        self.causes = causes
+        """Reasons among the details, for example ``NamespaceTerminating``."""
 
 
 class NotFoundError(ApiError):
@@ -71,16 +80,19 @@ def raise_for_status(response: Response) -> None:
     """Raise the matching `ApiError` unless the response is a success."""
     if response.status < 400:
         return
+    causes: frozenset[str] = frozenset()
     reason, message = "", response.body[:500].decode(errors="replace")
     with contextlib.suppress(orjson.JSONDecodeError):
         status = orjson.loads(response.body)
         if isinstance(status, dict):
             reason = str(status.get("reason", ""))
             message = str(status.get("message", message))
+            details = status.get("details") or {}
+            causes = frozenset(str(cause.get("reason", "")) for cause in details.get("causes") or ())
     retry_after: float | None = None
     with contextlib.suppress(KeyError, ValueError):
         retry_after = float(response.headers["retry-after"])
     cls = _BY_STATUS.get(response.status, ApiError)
     if response.status == 409 and reason == "AlreadyExists":
         cls = AlreadyExistsError
-    raise cls(response.status, reason, message, retry_after)
+    raise cls(response.status, reason, message, retry_after, causes)

@@ -22,7 +22,6 @@ class Health:
     def __init__(self, live: Callable[[], str], ready: Callable[[], str]) -> None:
         self._live = live
         self._ready = ready
-        self._beat = 0.0
         self._lag = 0.0
 
     async def run(self) -> None:
@@ -51,8 +50,8 @@ def parse_address(address: str) -> tuple[str | None, int] | None:
     """``:8080``, ``127.0.0.1:0`` or ``0`` (None: off). Raises ValueError with one sentence."""
     if address in ("0", ""):
         return None
-    host, _, port = address.rpartition(":")
-    if not port.isdigit() or int(port) > 65535:
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
         raise ValueError(f"{address!r} is not a listen address; write host:port, :port, or 0 for none")
     return host.strip("[]") or None, int(port)
 
@@ -73,10 +72,10 @@ class Servers:
         async def readyz(request: web.Request) -> web.Response:
             return health.readyz(request)
 
-        pages = {
-            metrics_addr: [web.get("/metrics", metrics_page)],
-            probe_addr: [web.get("/livez", livez), web.get("/healthz", livez), web.get("/readyz", readyz)],
-        }
+        pages: dict[str, list[web.RouteDef]] = {metrics_addr: [web.get("/metrics", metrics_page)]}
+        pages.setdefault(probe_addr, []).extend(
+            [web.get("/livez", livez), web.get("/healthz", livez), web.get("/readyz", readyz)]
+        )
         for address, routes in pages.items():
             where = parse_address(address)
             if where is None:

@@ -130,6 +130,9 @@ class Prober:
         data = (body.get("data") or {}).get(secret.key)
         if not data:
             raise DashboardError(f"Secret {secret.namespace}/{secret.name} has no key {secret.key}")
-        token = base64.b64decode(data).decode().strip()
+        try:
+            token = base64.b64decode(data, validate=True).decode().strip()
+        except ValueError as error:
+            raise DashboardError(f"Secret {secret.namespace}/{secret.name} key {secret.key} holds no text") from error
         self._tokens[secret] = (loop.time(), token)
         return token

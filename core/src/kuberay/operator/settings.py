@@ -226,7 +226,8 @@ def load_settings(config_file: str, flags: Mapping[str, Any]) -> Settings:
     except OSError as error:
         raise SettingsError(f"Cannot read the configuration file {config_file}: {error.strerror or error}.") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
-        place = f" (line {error.problem_mark.line + 1})" if getattr(error, "problem_mark", None) else ""  # type: ignore[attr-defined]
+        mark = getattr(error, "problem_mark", None)
+        place = f" (line {mark.line + 1})" if mark is not None else ""
         raise SettingsError(f"The configuration file {config_file} is not YAML{place}.") from error
     if not isinstance(content, dict):
         raise SettingsError(f"The configuration file {config_file} must hold a mapping with apiVersion and kind.")

@@ -78,6 +78,7 @@ class TinyKubernetes:
         body = copy.deepcopy(body)
         body["metadata"].setdefault("namespace", self.namespace)
         body["metadata"]["uid"] = f"00000000-0000-4000-8000-{self._serial:012d}"
+        body["metadata"].setdefault("creationTimestamp", self.now.strftime("%Y-%m-%dT%H:%M:%SZ"))
         body["metadata"]["resourceVersion"] = str(self._serial)
         if kind == SERVICE:
             self._default_service(body)
@@ -219,7 +220,10 @@ class TinyKubernetes:
         body = self.pods[name]
         status: Manifest = {"phase": phase, "podIP": f"10.1.0.{body['metadata']['resourceVersion']}"}
         if ready is not None:
-            status["conditions"] = [{"type": "Ready", "status": "True" if ready else "False"}]
+            changed = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+            status["conditions"] = [
+                {"type": "Ready", "status": "True" if ready else "False", "lastTransitionTime": changed}
+            ]
         if terminated:
             container = body["spec"]["containers"][0]["name"]
             state = {"terminated": {"exitCode": 1, "reason": "Error"}}

@@ -195,7 +195,7 @@ class _Pass:
         status = compute_status(obj, cluster.form, cluster.children, conditions.items, troubled=troubled, now=now)
         if differs(obj.status, status):
             self.plan.status = status
-            self.plan.status_delay = write_delay(obj.status, status, now)
+            self.plan.status_delay = write_delay(obj.status, status, now, cluster.children.pods)
 
     def _waiting(self, suspend: SuspendDecision, missing: str) -> str:
         if missing:

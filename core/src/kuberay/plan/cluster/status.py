@@ -6,7 +6,7 @@ Source: spec raycluster.md 5; cases.md RC-19. A status is written whole.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kuberay.api.conditions import ClusterCondition, is_true
@@ -22,7 +22,10 @@ READY = "ready"
 SUSPENDED = "suspended"
 
 PROGRESS_INTERVAL = timedelta(seconds=10)
-"""Progress is written at most this often; transitions at once."""
+"""The longest that progress stays untold while pods keep changing; transitions are told at once."""
+QUIET_WHEN_STARTING = timedelta(seconds=2)
+QUIET_WHEN_READY = timedelta(seconds=1)
+"""How long pods must have been unchanged before progress is written, before and after the first readiness."""
 
 _PROGRESS = ("readyWorkerReplicas", "availableWorkerReplicas")
 _COMPARED = (
@@ -96,16 +99,29 @@ def differs(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return any(_value(old, name) != _value(new, name) for name in _COMPARED) or _conditions(old) != _conditions(new)
 
 
-def write_delay(old: Mapping[str, Any], new: Mapping[str, Any], now: datetime) -> timedelta:
-    """How long *new* may wait for more news: progress waits until `PROGRESS_INTERVAL` after the last write."""
+def write_delay(old: Mapping[str, Any], new: Mapping[str, Any], now: datetime, pods: Sequence[Pod]) -> timedelta:
+    """How long *new* may wait for more news.
+
+    Progress waits until the pods have been quiet for a moment, but never longer than `PROGRESS_INTERVAL` after the last
+    write: a burst of pods becoming ready is told once, and a slow start is told as it goes.
+    """
     last = old.get("lastUpdateTime")
     if not last or not _only_progress(old, new):
         return timedelta(0)
     try:
-        due = parse_time(last) + PROGRESS_INTERVAL
+        latest = parse_time(last) + PROGRESS_INTERVAL
     except ValueError:
         return timedelta(0)
-    return max(due - now, timedelta(0))
+    was_ready = is_true(new.get("conditions") or (), ClusterCondition.PROVISIONED)
+    quiet = _last_change(pods) + (QUIET_WHEN_READY if was_ready else QUIET_WHEN_STARTING)
+    return max(min(latest, quiet) - now, timedelta(0))
+
+
+def _last_change(pods: Sequence[Pod]) -> datetime:
+    """When a pod last changed in a way that counts here (to the second, as Kubernetes tells it)."""
+    times = [condition.last_transition_time for pod in pods for condition in pod.status.conditions]
+    times += [pod.metadata.creation_timestamp for pod in pods]
+    return max((found for found in times if found is not None), default=datetime.min.replace(tzinfo=UTC))
 
 
 def _only_progress(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:

@@ -1,0 +1,99 @@
+"""Start-up checks: each thing that is missing ends the start with one sentence that says what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kuberay.api.kinds import JOB, POD, RAYCLUSTER, RAYJOB, SERVICE
+from kuberay.kube.client import Client
+from kuberay.operator.preflight import StartError, check_cluster
+from kuberay_testkit.sim.faults import Faults
+from kuberay_testkit.sim.operator import operator_rules
+from kuberay_testkit.sim.registry import POD_GROUP
+from kuberay_testkit.sim.server import SimServer
+from kuberay_testkit.sim.transport import SimTransport
+from kuberay_testkit.sim.virtual import in_virtual_time
+
+URL = "https://api.example:6443"
+
+
+def check(
+    server: SimServer, *, namespaces: tuple[str, ...] = (), children: tuple[Any, ...] = (POD, SERVICE, JOB)
+) -> None:
+    @in_virtual_time
+    async def run() -> None:
+        await check_cluster(Client(SimTransport(server)), URL, (RAYCLUSTER, RAYJOB), children, namespaces)
+
+    run()
+
+
+def refusal(server: SimServer, **options: Any) -> str:
+    with pytest.raises(StartError) as caught:
+        check(server, **options)
+    return str(caught.value)
+
+
+def without(plural: str) -> list[dict[str, Any]]:
+    """The operator's rules but for one resource."""
+    return [
+        {**rule, "resources": [resource for resource in rule["resources"] if resource != plural]}
+        for rule in operator_rules()
+    ]
+
+
+@pytest.mark.parametrize("namespaces", [(), ("a", "b")])
+def test_a_cluster_with_everything_passes(namespaces: tuple[str, ...]) -> None:
+    server = SimServer()
+    server.restrict("operator", operator_rules())
+    check(server, namespaces=namespaces)
+    lists = [call for call in server.calls if call.verb == "list"]
+    assert {call.namespace for call in lists} == (set(namespaces) or {""})
+    assert {call.resource for call in lists} == {"rayclusters", "rayjobs", "pods", "services", "jobs"}
+
+
+def test_an_unreachable_api_server() -> None:
+    server = SimServer(faults=Faults().add("timeout_before"))
+    assert refusal(server) == (
+        f"The API server at {URL} cannot be reached (connection refused); check the kubeconfig and the network."
+    )
+
+
+def test_refused_credentials() -> None:
+    server = SimServer(faults=Faults().add("refuse", code=401, reason="Unauthorized", message="Unauthorized"))
+    assert refusal(server) == f"The API server at {URL} refuses the operator's credentials: Unauthorized."
+
+
+@pytest.mark.parametrize(("kind", "name"), [(RAYCLUSTER, "rayclusters.ray.io"), (RAYJOB, "rayjobs.ray.io")])
+def test_a_missing_crd(kind: Any, name: str) -> None:
+    server = SimServer()
+    server.unregister(kind)
+    sentence = f"The CRD {name} is not installed; run: kuberay crds | kubectl apply --server-side -f -"
+    assert refusal(server) == sentence
+
+
+def test_no_crd_at_all() -> None:
+    server = SimServer()
+    for kind in (RAYCLUSTER, RAYJOB):
+        server.unregister(kind)
+    assert refusal(server).startswith("The CRD rayclusters.ray.io is not installed;")
+
+
+@pytest.mark.parametrize(("namespaces", "where"), [((), "in all namespaces"), (("a",), "in namespace a")])
+@pytest.mark.parametrize("plural", ["rayclusters", "pods", "jobs"])
+def test_a_missing_permission(plural: str, namespaces: tuple[str, ...], where: str) -> None:
+    server = SimServer()
+    server.restrict("operator", without(plural))
+    sentence = refusal(server, namespaces=namespaces)
+    assert sentence.startswith(f"The operator may not list {plural}")
+    assert f"{where}; grant it with: kuberay rbac | kubectl apply -f - (the API server says: " in sentence
+    assert "\n" not in sentence
+
+
+def test_a_plugins_kind_may_be_missing_but_not_forbidden() -> None:
+    server = SimServer()
+    server.restrict("operator", operator_rules())
+    assert "may not list podgroups.scheduling.volcano.sh" in refusal(server, children=(POD, POD_GROUP))
+    server = SimServer()
+    server.unregister(POD_GROUP)
+    check(server, children=(POD, POD_GROUP))

@@ -1,0 +1,280 @@
+"""Probes in virtual time: bounded, backing off, one-shot calls asked once, and only changed answers wake the key."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from kuberay.api.kinds import RAYCLUSTER, RAYJOB, SERVICE_ACCOUNT
+from kuberay.api.kinds import SECRET as SECRET_KIND
+from kuberay.kube.client import Client
+from kuberay.operator.keys import Key
+from kuberay.operator.prober import Prober
+from kuberay.plan.model import AuthSecret, JobInfoProbe, ObjectProbe, StopJobCall
+from kuberay.ray.dashboard import DashboardTarget
+from kuberay.ray.jobinfo import JobInfo
+from kuberay_testkit.dashboard import FakeDashboard
+from kuberay_testkit.sim.faults import Faults
+from kuberay_testkit.sim.server import SimServer
+from kuberay_testkit.sim.transport import SimTransport
+from kuberay_testkit.sim.virtual import in_virtual_time
+
+KEY, OTHER = Key(RAYJOB, "ns", "job"), Key(RAYJOB, "ns", "other")
+PROBE = JobInfoProbe("head:8265", "id")
+SECRET = AuthSecret("ns", "token")
+ACCOUNT = ObjectProbe(SERVICE_ACCOUNT, "ns", "sa")
+
+
+class World:
+    """A server, a dashboard, a prober, and the keys it woke."""
+
+    def __init__(self, **options: Any) -> None:
+        self.server = SimServer()
+        self.dashboard = FakeDashboard()
+        self.woken: list[Key] = []
+        self.prober = Prober(
+            Client(SimTransport(self.server)), self.dashboard, self.server.clock, self.woken.append, **options
+        )
+
+    def outcome(self, probe: Any = PROBE, key: Key = KEY) -> str:
+        result = self.prober.results(key).get(probe)
+        return result.outcome if result else "none"
+
+    def service_account(self) -> dict[str, Any]:
+        return {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "sa", "namespace": "ns"}}
+
+
+@in_virtual_time
+async def test_a_job_is_asked_for_at_the_interval_and_only_changes_wake_the_key() -> None:
+    world = World()
+    world.prober.want(KEY, [PROBE])
+    assert world.outcome() == "none"
+    await asyncio.sleep(0.1)
+    assert world.outcome() == "absent"
+    assert world.woken == [KEY]
+    await asyncio.sleep(30)
+    assert 9 <= world.dashboard.count("job_info") <= 12
+    assert world.woken == [KEY]
+    world.dashboard.set_job("head:8265", "id", "RUNNING")
+    await asyncio.sleep(4)
+    assert world.woken == [KEY, KEY]
+    result = world.prober.results(KEY)[PROBE]
+    assert (result.outcome, result.value["status"]) == ("found", "RUNNING")
+    await asyncio.sleep(30)
+    world.dashboard.set_job("head:8265", "id", "SUCCEEDED", message="done")
+    await asyncio.sleep(4)
+    assert len(world.woken) == 3
+    assert world.prober.results(KEY)[PROBE].value["message"] == "done"
+    world.prober.stop()
+
+
+@in_virtual_time
+async def test_wanting_the_same_again_neither_restarts_nor_doubles_a_probe() -> None:
+    world = World()
+    for _ in range(20):
+        world.prober.want(KEY, [PROBE])
+        await asyncio.sleep(0.5)
+    assert world.dashboard.count("job_info") <= 5
+    world.prober.stop()
+
+
+@in_virtual_time
+async def test_a_probe_no_longer_wanted_ends_and_its_answer_is_forgotten() -> None:
+    world = World()
+    world.prober.want(KEY, [PROBE, ACCOUNT])
+    world.prober.want(OTHER, [PROBE])
+    await asyncio.sleep(1)
+    world.prober.want(KEY, [ACCOUNT])
+    assert world.outcome() == "none"
+    assert world.outcome(ACCOUNT) == "absent"
+    assert world.outcome(key=OTHER) == "absent"
+    world.prober.want(KEY, [])
+    world.prober.want(OTHER, [])
+    assert not world.prober.results(KEY)
+    asked = len(world.dashboard.calls)
+    await asyncio.sleep(60)
+    assert len(world.dashboard.calls) == asked
+
+
+@in_virtual_time
+async def test_errors_keep_the_last_value_tell_since_when_and_back_off() -> None:
+    world = World()
+    world.dashboard.set_job("head:8265", "id", "RUNNING")
+    world.prober.want(KEY, [PROBE])
+    await asyncio.sleep(1)
+    world.dashboard.fail("refuse")
+    await asyncio.sleep(4)
+    assert len(world.woken) == 2
+    first = world.prober.results(KEY)[PROBE]
+    assert (first.outcome, first.value["status"]) == ("error", "RUNNING")
+    assert "connection refused" in first.error
+    assert first.failing_since == first.at
+    asked = world.dashboard.count("job_info")
+    await asyncio.sleep(300)
+    assert 8 <= world.dashboard.count("job_info") - asked <= 14, "from three seconds to thirty"
+    later = world.prober.results(KEY)[PROBE]
+    assert later.failing_since == first.at
+    assert later.at > first.at
+    assert len(world.woken) == 2, "an error that goes on is no news"
+    world.dashboard.fail("ok")
+    await asyncio.sleep(31)
+    assert world.outcome() == "found"
+    assert world.prober.results(KEY)[PROBE].failing_since is None
+    asked = world.dashboard.count("job_info")
+    await asyncio.sleep(30)
+    assert world.dashboard.count("job_info") - asked >= 9, "at the usual pace again"
+    world.prober.stop()
+
+
+class Slow(FakeDashboard):
+    """Takes a second per answer and notes how many are asked at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = self.most = 0
+
+    async def job_info(self, target: DashboardTarget, job_id: str) -> JobInfo | None:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(1)
+        self.now -= 1
+        return await super().job_info(target, job_id)
+
+
+@in_virtual_time
+async def test_only_so_many_are_asked_at_once() -> None:
+    world = World()
+    slow = Slow()
+    prober = Prober(Client(SimTransport(world.server)), slow, world.server.clock, world.woken.append, concurrency=5)
+    for number in range(30):
+        prober.want(Key(RAYJOB, "ns", f"j{number}"), [JobInfoProbe(f"head{number}:8265", "id")])
+    await asyncio.sleep(7)
+    assert slow.most == 5
+    assert len(world.woken) == 30, "all have been answered"
+    prober.stop()
+
+
+@in_virtual_time
+async def test_a_stop_call_is_made_once_and_its_result_stays() -> None:
+    world = World()
+    world.dashboard.set_job("head:8265", "id", "RUNNING")
+    stop = StopJobCall("head:8265", "id")
+    for _ in range(5):
+        world.prober.want(KEY, [stop])
+        await asyncio.sleep(10)
+    assert world.dashboard.count("stop_job") == 1
+    result = world.prober.results(KEY)[stop]
+    assert (result.outcome, result.value) == ("found", {"stopped": True})
+    assert world.woken == [KEY]
+
+
+@in_virtual_time
+async def test_a_failed_stop_call_is_an_answer_too() -> None:
+    world = World()
+    world.dashboard.fail("500", address="head:8265")
+    stop = StopJobCall("head:8265", "id")
+    world.prober.want(KEY, [stop])
+    await asyncio.sleep(60)
+    assert world.outcome(stop) == "error"
+    assert world.woken == [KEY]
+    assert world.dashboard.count("stop_job") == 1
+
+
+@in_virtual_time
+async def test_objects_are_looked_up_until_they_exist() -> None:
+    world = World()
+    world.prober.want(KEY, [ACCOUNT])
+    await asyncio.sleep(1)
+    assert world.outcome(ACCOUNT) == "absent"
+    world.server.create(world.service_account())
+    await asyncio.sleep(31)
+    assert world.outcome(ACCOUNT) == "found"
+    assert len(world.woken) == 2
+    assert world.server.count(verb="get", resource="serviceaccounts") <= 3
+    world.prober.stop()
+
+
+@pytest.mark.parametrize("fault", ["error_before", "timeout_before"])
+def test_a_look_up_that_fails_is_an_error_and_not_absence(fault: Any) -> None:
+    @in_virtual_time
+    async def scenario() -> None:
+        world = World()
+        world.server.create(world.service_account())
+        world.server.faults = Faults().add(fault, times=1, seconds=0.1)
+        world.prober.want(KEY, [ObjectProbe(SERVICE_ACCOUNT, "ns", "sa", interval=timedelta(seconds=1))])
+        await asyncio.sleep(0.5)
+        (result,) = world.prober.results(KEY).values()
+        assert result.outcome == "error"
+        await asyncio.sleep(30)
+        (result,) = world.prober.results(KEY).values()
+        assert result.outcome == "found"
+        world.prober.stop()
+
+    scenario()
+
+
+def secret(data: dict[str, str]) -> dict[str, Any]:
+    return {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token", "namespace": "ns"}, "data": data}
+
+
+@in_virtual_time
+async def test_the_token_is_read_from_the_secret_now_and_then() -> None:
+    world = World()
+    world.dashboard.token = "sesame"
+    world.server.create(secret({"auth_token": base64.b64encode(b"sesame\n").decode()}))
+    probe = JobInfoProbe("head:8265", "id", auth=SECRET)
+    world.prober.want(KEY, [probe])
+    await asyncio.sleep(60)
+    assert world.outcome(probe) == "absent", "the token was good"
+    assert world.dashboard.count("job_info") >= 18
+    assert world.server.count(verb="get", resource="secrets") <= 4
+    world.dashboard.token = "changed"
+    changed = {"data": {"auth_token": base64.b64encode(b"changed").decode()}}
+    world.server.patch(SECRET_KIND, "ns", "token", changed)
+    await asyncio.sleep(120)
+    assert world.outcome(probe) == "absent", "a new token is picked up"
+    world.prober.stop()
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        (None, "not found"),
+        ({}, "has no key auth_token"),
+        ({"other": "eA=="}, "has no key auth_token"),
+        ({"auth_token": "!"}, "Secret ns/token"),
+        ({"auth_token": base64.b64encode(b"\xff\xfe").decode()}, "Secret ns/token"),
+    ],
+)
+def test_a_token_that_cannot_be_read_is_an_error_that_is_tried_again(data: dict[str, str] | None, error: str) -> None:
+    @in_virtual_time
+    async def scenario() -> None:
+        world = World()
+        if data is not None:
+            world.server.create(secret(data))
+        probe = JobInfoProbe("head:8265", "id", auth=SECRET)
+        world.prober.want(KEY, [probe])
+        await asyncio.sleep(30)
+        result = world.prober.results(KEY)[probe]
+        assert result.outcome == "error"
+        assert error in result.error
+        assert world.dashboard.calls == []
+        assert world.server.count(verb="get", resource="secrets") > 1
+        world.prober.stop()
+
+    scenario()
+
+
+@in_virtual_time
+async def test_stop_ends_everything() -> None:
+    world = World()
+    world.prober.want(KEY, [PROBE])
+    world.prober.want(Key(RAYCLUSTER, "ns", "rc"), [ACCOUNT])
+    await asyncio.sleep(1)
+    world.prober.stop()
+    asked = len(world.dashboard.calls) + len(world.server.calls)
+    await asyncio.sleep(100)
+    assert len(world.dashboard.calls) + len(world.server.calls) == asked

@@ -1,0 +1,85 @@
+"""The permissions that ``kuberay rbac`` prints: least privilege, cluster-wide or per namespace."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from kuberay.hooks.types import PolicyRule
+from kuberay.operator.rbac import CORE_RULES, ELECTION_RULES, rbac_manifests
+
+EXTRA = PolicyRule(("x.io",), ("things",), ("get",))
+
+
+def names(manifests: list[dict[str, Any]]) -> list[str]:
+    return [f"{m['kind']} {m['metadata'].get('namespace', '-')}/{m['metadata']['name']}" for m in manifests]
+
+
+def rules(manifests: list[dict[str, Any]], kind: str, namespace: str = "") -> list[dict[str, Any]]:
+    (role,) = [
+        m
+        for m in manifests
+        if m["kind"] == kind
+        and m["metadata"]["name"] == "kuberay-operator"
+        and m["metadata"].get("namespace", "") == namespace
+    ]
+    found: list[dict[str, Any]] = role["rules"]
+    return found
+
+
+def test_cluster_wide() -> None:
+    manifests = rbac_manifests(namespace="sys")
+    assert names(manifests) == [
+        "ServiceAccount sys/kuberay-operator",
+        "Role sys/kuberay-operator-leader-election",
+        "RoleBinding sys/kuberay-operator-leader-election",
+        "ClusterRole -/kuberay-operator",
+        "ClusterRoleBinding -/kuberay-operator",
+    ]
+    binding = manifests[-1]
+    assert binding["roleRef"] == {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "ClusterRole",
+        "name": "kuberay-operator",
+    }
+    assert binding["subjects"] == [{"kind": "ServiceAccount", "name": "kuberay-operator", "namespace": "sys"}]
+
+
+def test_per_watched_namespace() -> None:
+    manifests = rbac_manifests(namespace="sys", watch_namespaces=["a", "b"])
+    assert names(manifests)[3:] == [
+        "Role a/kuberay-operator",
+        "RoleBinding a/kuberay-operator",
+        "Role b/kuberay-operator",
+        "RoleBinding b/kuberay-operator",
+    ]
+    assert not [name for name in names(manifests) if name.startswith("Cluster")]
+    assert rules(manifests, "Role", "a") == rules(rbac_manifests(namespace="sys"), "ClusterRole")
+    assert manifests[-1]["subjects"][0]["namespace"] == "sys"
+
+
+@pytest.mark.parametrize("proxy", [True, False])
+def test_the_proxy_is_granted_only_where_it_is_used(proxy: bool) -> None:
+    granted = rules(rbac_manifests(namespace="sys", proxy=proxy), "ClusterRole")
+    assert any("services/proxy" in rule["resources"] for rule in granted) is proxy
+
+
+def test_plugin_rules_are_added_to_the_core_rules() -> None:
+    plain = rules(rbac_manifests(namespace="sys"), "ClusterRole")
+    more = rules(rbac_manifests(namespace="sys", plugin_rules=[EXTRA]), "ClusterRole")
+    assert more == [*plain, {"apiGroups": ["x.io"], "resources": ["things"], "verbs": ["get"]}]
+
+
+@pytest.mark.parametrize("rule", [*CORE_RULES, *ELECTION_RULES], ids=str)
+def test_nothing_is_granted_by_a_star_and_nothing_that_is_not_needed(rule: PolicyRule) -> None:
+    assert not {"*"} & {*rule.api_groups, *rule.resources, *rule.verbs}
+    assert not {"bind", "escalate", "impersonate", "deletecollection"} & set(rule.verbs)
+    if "secrets" in rule.resources:
+        assert tuple(rule.verbs) == ("get",)
+
+
+def test_election_needs_one_role_in_the_operators_namespace() -> None:
+    manifests = rbac_manifests(namespace="sys")
+    assert manifests[1]["rules"] == [
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}
+    ]
