@@ -96,11 +96,14 @@ bench: sync cluster-build ## load and cost of CLUSTERS RayClusters against the f
 
 .PHONY: lint
 lint: sync ## ruff, mypy, import rules, generated files
-	@$(BIN)/ruff check .
-	$(BIN)/ruff format --check .
-	$(BIN)/mypy core/src/kuberay testkit/src/kuberay_testkit $(wildcard plugins/*/src/*)
-	$(BIN)/lint-imports
-	$(BIN)/python -m dev.generate --check
+	@failed=""
+	check() { echo "--- $$*"; "$$@" || failed="$$failed $$1"; }
+	check $(BIN)/ruff check .
+	check $(BIN)/ruff format --check .
+	check $(BIN)/mypy core/src/kuberay testkit/src/kuberay_testkit $(wildcard plugins/*/src/*)
+	check $(BIN)/lint-imports
+	check $(BIN)/python -m dev.generate --check
+	if [ -n "$$failed" ]; then echo "lint failed:$$failed" >&2; exit 1; fi
 
 .PHONY: generate
 generate: sync ## write the generated files again: CRDs, RBAC, pages made from docstrings

@@ -8,5 +8,5 @@ dev/cluster --name bench up --nodes 0 >&2
 trap 'dev/cluster --name bench down >&2' EXIT
 dev/cluster --name bench exec bash -c '
   .venv/bin/kuberay crds | kubectl apply --server-side -f - >&2
-  until kubectl get rayclusters -A >/dev/null 2>&1; do sleep 0.2; done
+  until kubectl get rayclusters,rayjobs -A >/dev/null 2>&1; do sleep 0.2; done
   exec .venv/bin/python -m bench.run "$@"' -- "$@"

@@ -76,10 +76,9 @@ def wait_for_operator(kubectl: Kubectl, seconds: int = 180) -> None:
 
 def _rolled_out(deployment: dict[str, Any]) -> bool:
     status = deployment.get("status", {})
-    return (
-        status.get("observedGeneration") == deployment.get("metadata", {}).get("generation")
-        and status.get("updatedReplicas") == status.get("readyReplicas") == status.get("replicas") == 1
-    )
+    if status.get("observedGeneration") != deployment.get("metadata", {}).get("generation"):
+        return False
+    return [status.get(key) for key in ("updatedReplicas", "readyReplicas", "replicas")] == [1, 1, 1]
 
 
 HOPELESS = (

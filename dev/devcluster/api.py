@@ -1,4 +1,4 @@
-"""Decides how this program itself asks the API server: plain HTTPS with the administrator's certificate.
+"""Decides how this program itself asks the API server: plain HTTPS with the administrator's token.
 
 Only for processes that are inside the cluster's network (see namespaces.enter_network)."""
 
@@ -19,9 +19,9 @@ def request(
     """Status and text of one answer; status 0 when the server cannot be reached."""
     try:
         context = ssl.create_default_context(cafile=str(cluster.pki / "ca.crt"))
-        context.load_cert_chain(cluster.pki / "admin.crt", cluster.pki / "admin.key")
+        token = json.loads(cluster.kubeconfig.read_text())["users"][0]["user"].get("token", "")
         connection = http.client.HTTPSConnection(cluster.node_address, API_PORT, timeout=seconds, context=context)
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "Authorization": f"Bearer {token}"}
         connection.request(method, path, json.dumps(body) if body is not None else None, headers)
         response = connection.getresponse()
         text = response.read().decode(errors="replace")

@@ -68,7 +68,7 @@ def _lay_out(cluster: Cluster, kubelite: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     cgroups.create(cluster)
     namespaces.create(cluster)
-    control_plane.write_certificates(cluster, kubelite)
+    control_plane.write_credentials(cluster, kubelite)
 
 
 def _record(cluster: Cluster, nodes: int, kubelite: Path) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import uuid
 
 import pytest
-
 from kube_world import World
 from kuberay.kube.client import Client
 from kuberay_testkit.conformance.api_semantics import cases

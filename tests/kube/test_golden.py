@@ -6,7 +6,9 @@ All cases that want the same operator run side by side, each in its own namespac
 from __future__ import annotations
 
 import asyncio
+import re
 import shlex
+import time
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -112,7 +114,7 @@ async def _play_all(names: Iterable[str]) -> dict[str, Result]:
     async def one(name: str) -> tuple[str, Result]:
         async with limit:
             try:
-                return name, await _play(client, LOADED[name])
+                return name, await _play(client, LOADED[name], _wait(name))
             except Exception as error:
                 return name, error
 
@@ -122,7 +124,7 @@ async def _play_all(names: Iterable[str]) -> dict[str, Result]:
         await transport.close()
 
 
-async def _play(client: Client, case: GoldenCase) -> Outcome:
+async def _play(client: Client, case: GoldenCase, wait: float) -> Outcome:
     async with World.create(client, case.namespace) as world:
         given: set[tuple[str, str]] = set()
         generated: set[str] = set()
@@ -133,11 +135,16 @@ async def _play(client: Client, case: GoldenCase) -> Outcome:
                     await world.delete(kind_of(document), document["metadata"]["name"])
                 else:
                     await world.put(document)
+            applied = time.monotonic()
             await world.settled(quiet=2.0, most=25.0)
             generated |= set(_worker_prefixes(step))
             generated |= {
                 pod["metadata"]["generateName"] for pod in await world.pods() if "generateName" in pod["metadata"]
             }
+        # Some cases are about what comes by itself: they were looked at so many seconds after the last step.
+        if (left := wait - (time.monotonic() - applied)) > 0:
+            await asyncio.sleep(left)
+            await world.settled(quiet=2.0, most=25.0)
         kind, name = main_key([document for step in case.steps for document in step])
         ray_objects = [found for ray_kind in RAY_KINDS for found in await world.list(ray_kind)]
         main = next(o for o in ray_objects if (o["kind"], o["metadata"]["name"]) == (kind, name))
@@ -156,6 +163,12 @@ async def _play(client: Client, case: GoldenCase) -> Outcome:
             generate_names=generated,
             any_index=case.any_index,
         )
+
+
+def _wait(name: str) -> float:
+    """The seconds that the first lines of a case ask for."""
+    asked = re.search(r"^# wait: (\d+)", (DATA / name / "input.yaml").read_text(), re.MULTILINE)
+    return float(asked[1]) if asked else 0.0
 
 
 def _worker_prefixes(documents: Iterable[dict[str, Any]]) -> Iterable[str]:

@@ -110,8 +110,7 @@ def test_all_have_the_same_version(wheels: dict[Path, Path]) -> None:
     assert len(versions) == 1
     (version,) = versions
     assert re.fullmatch(r"\d+\.\d+\.\d+", version)
-    assert f"
-## [{version}]" in (ROOT / "CHANGELOG.md").read_text()
+    assert f"\n## [{version}]" in (ROOT / "CHANGELOG.md").read_text()
 
 
 @ALL

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-DEFAULT_SEEDS = 8
+DEFAULT_SEEDS = 5
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

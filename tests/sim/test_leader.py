@@ -40,7 +40,9 @@ def holder(world: RayWorld) -> str:
 
 
 def writes(replica: SimOperator) -> int:
-    return sum(call.verb in ("create", "apply", "patch", "delete") and call.resource != "leases" for call in replica.calls())
+    return sum(
+        call.verb in ("create", "apply", "patch", "delete") and call.resource != "leases" for call in replica.calls()
+    )
 
 
 async def the_cluster_is_ready(world: RayWorld, name: str) -> None:

@@ -125,19 +125,23 @@ def test_the_shipped_plugins_work_with_exactly_the_permissions_they_ask_for() ->
             world.server.restrict("operator", rules)
             operator = SimOperator(world=world, hooks=manager)
             operator.start()
-            world.server.create(
-                build_raycluster("scaled", namespace=NAMESPACE, groups=2, enableInTreeAutoscaling=True)
-            )
+            world.server.create(build_raycluster("scaled", namespace=NAMESPACE, groups=2, enableInTreeAutoscaling=True))
             world.server.create(build_raycluster("plain", namespace=NAMESPACE, groups=1))
             world.server.create(build_rayjob("job", namespace=NAMESPACE))
             await world.rest(quiet=60)
             assert state(world, "scaled") == state(world, "plain") == "ready"
             for kind in (SERVICE_ACCOUNT, ROLE, ROLE_BINDING):
-                owners = [obj["metadata"]["ownerReferences"][0]["name"] for obj in world.server.objects(kind, NAMESPACE)]
+                owners = [
+                    obj["metadata"]["ownerReferences"][0]["name"] for obj in world.server.objects(kind, NAMESPACE)
+                ]
                 assert owners == ["scaled"]
-            head = next(p for p in world.server.objects(POD, NAMESPACE) if p["metadata"]["name"].startswith("scaled-head"))
+            head = next(
+                p for p in world.server.objects(POD, NAMESPACE) if p["metadata"]["name"].startswith("scaled-head")
+            )
             assert [c["name"] for c in head["spec"]["containers"]][1:] == ["autoscaler"]
-            gangs = {obj["metadata"]["ownerReferences"][0]["name"] for obj in world.server.objects(POD_GROUP, NAMESPACE)}
+            gangs = {
+                obj["metadata"]["ownerReferences"][0]["name"] for obj in world.server.objects(POD_GROUP, NAMESPACE)
+            }
             assert gangs == {"scaled", "plain", "job"}
             assert {p["spec"]["schedulerName"] for p in world.server.objects(POD, NAMESPACE)} == {"volcano"}
             assert missing_permissions(operator.calls(), rules) == set()

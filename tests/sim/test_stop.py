@@ -159,9 +159,14 @@ def test_only_the_namespaces_it_is_told_are_served() -> None:
             for namespace in ("mine", "also-mine", "others"):
                 world.server.create(build_raycluster("rc", namespace=namespace))
             await world.rest()
-            counts = {namespace: len(world.server.objects(POD, namespace)) for namespace in ("mine", "also-mine", "others")}
+            counts = {
+                namespace: len(world.server.objects(POD, namespace)) for namespace in ("mine", "also-mine", "others")
+            }
             assert counts == {"mine": 2, "also-mine": 2, "others": 0}
-            assert {call.namespace for call in operator.calls() if call.verb in ("list", "watch")} == {"mine", "also-mine"}
+            assert {call.namespace for call in operator.calls() if call.verb in ("list", "watch")} == {
+                "mine",
+                "also-mine",
+            }
 
     run_sim(run)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -65,24 +66,42 @@ def test_a_difference_that_is_no_line_is_refused(tmp_path: Path) -> None:
         differences.render(tmp_path)
 
 
-def test_the_benchmark_is_told_as_ratios_to_the_floor() -> None:
-    floor = {"seconds": 10.0, "apiserver_cpu": 4.0}
-    operator = {
-        "clusters": 100,
-        "seconds": 13.0,
-        "p50": 0.5,
-        "p99": 2.0,
-        "operator_cpu": 3.0,
-        "operator_cpu_per_cluster_ms": 12.0,
-        "operator_peak_rss": 88.0,
-        "apiserver_cpu": 5.0,
-        "settled_seconds": 10.0,
-        "requests_while_settled": 0,
-        "pods": 400,
-        "pods_wanted": 400,
-        "requests_per_cluster": {"create pods": 4.0},
-    }
-    lines = report.table(floor, operator).splitlines()
-    assert "| all ready | 10.0 s | 13.0 s | 1.30 |" in lines
-    assert "| apiserver CPU per cluster | 40.0 ms | 50.0 ms | 1.25 |" in lines
-    assert "| create pods | 4 |" in lines
+FIGURES = {
+    "clusters": 1000,
+    "seconds": 13.0,
+    "p50": 0.5,
+    "p99": 2.0,
+    "operator_cpu": 9.0,
+    "operator_start_cpu": 1.0,
+    "operator_cpu_per_cluster_ms": 8.0,
+    "operator_peak_rss": 88.0,
+    "apiserver_cpu": 5.0,
+    "apiserver_cpu_per_cluster_ms": 5.0,
+    "etcd_cpu": 1.0,
+    "controller-manager_cpu": 1.0,
+    "settled_seconds": 10.0,
+    "requests_while_settled": 0,
+    "pods": 4000,
+    "pods_wanted": 4000,
+    "requests_per_cluster": {"create pods": 4.0, "patch rayclusters/status": 2.0, "create events": 3.0},
+}
+
+
+@pytest.mark.parametrize(
+    ("changed", "missed"),
+    [
+        ({}, []),
+        ({"seconds": 16.0}, ["time over the floor's"]),
+        ({"operator_cpu": 20.0, "pods": 4001}, ["operator CPU, s", "pods beyond those wanted"]),
+    ],
+)
+def test_a_benchmark_that_misses_a_target_fails(
+    changed: dict[str, float], missed: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = {"floor": FIGURES | {"seconds": 10.0}, "operator": FIGURES | changed, "small": FIGURES | {"clusters": 100}}
+    for name, figures in runs.items():
+        (tmp_path / name).write_text(json.dumps(figures))
+    code = report.main([str(tmp_path / name) for name in runs])
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("|")[1].strip() for line in lines if line.endswith("**missed** |")] == missed
+    assert code == (1 if missed else 0)

@@ -25,8 +25,8 @@ type identity struct {
 	addresses                      []net.IP
 }
 
-// newPKICommand writes the authority, the service account key and one certificate per component into a directory,
-// as NAME.crt and NAME.key. P-256 keys: made in no time, and cheap in every handshake.
+// newPKICommand writes the authority, the service account key and the certificates into a directory, as NAME.crt and
+// NAME.key. P-256 keys: made in no time. Clients of the API server have tokens, which cost it less than certificates.
 func newPKICommand() *cobra.Command {
 	var dir, nodeName string
 	var nodeIP, serviceIP net.IP
@@ -38,13 +38,8 @@ func newPKICommand() *cobra.Command {
 		kubernetes := []string{"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local", "localhost"}
 		return writePKI(dir, []identity{
 			{"apiserver", "kube-apiserver", "", kubernetes, []net.IP{loopback, nodeIP, serviceIP}},
-			{"kubelet", "system:node:" + nodeName, "system:nodes", []string{nodeName}, []net.IP{nodeIP}},
-			{file: "admin", commonName: "admin", organization: "system:masters"},
-			{file: "controller-manager", commonName: "system:kube-controller-manager"},
-			{file: "scheduler", commonName: "system:kube-scheduler"},
-			{file: "proxy", commonName: "system:kube-proxy"},
-			{file: "coredns", commonName: "coredns", organization: "system:masters"},
-			{file: "fakekubelet", commonName: "fakekubelet", organization: "system:masters"},
+			{"kubelet", "kubelet", "", []string{nodeName}, []net.IP{nodeIP}},
+			{file: "kubelet-client", commonName: "apiserver-kubelet-client", organization: "system:masters"},
 			{file: "front-proxy", commonName: "front-proxy-client"},
 		})
 	}}

@@ -8,8 +8,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import lru_cache
+from urllib.parse import urlencode
 
 import aiohttp
+from yarl import URL
 
 from kuberay.kube.connection import Connection
 from kuberay.kube.limits import RateLimit
@@ -62,7 +65,7 @@ class HttpTransport:
             response = await self._once(method, path, params, body, content_type, timeout or self._timeout)
             if response.status != 429 or attempt == _THROTTLE_TRIES - 1:
                 return response
-            await asyncio.sleep(float(response.headers.get("retry-after", "1")))
+            await asyncio.sleep(_seconds(response.headers.get("retry-after", "")))
         raise AssertionError("unreachable")
 
     async def _once(
@@ -82,11 +85,10 @@ class HttpTransport:
         try:
             async with self._session.request(
                 method,
-                self._connection.server + path,
-                params=params,
+                self._url(path, params),
                 data=body,
                 headers=headers,
-                timeout=aiohttp.ClientTimeout(total=seconds),
+                timeout=_timeout(seconds),
             ) as answer:
                 data = await answer.read()
                 if self._observe is not None:
@@ -103,8 +105,7 @@ class HttpTransport:
         """See `Transport.stream`."""
         try:
             async with self._session.get(
-                self._connection.server + path,
-                params=params,
+                self._url(path, params),
                 headers=await self._auth(),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=idle_timeout),
             ) as answer:
@@ -112,12 +113,35 @@ class HttpTransport:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise TransportError(f"watch {path}: {type(error).__name__} {error}".rstrip()) from error
 
+    def _url(self, path: str, params: Mapping[str, str] | None) -> URL:
+        """Already encoded: names of Kubernetes objects need no quoting, and parsing each URL anew costs more than TLS."""
+        query = f"?{_query(tuple(params.items()))}" if params else ""
+        return URL(f"{self._connection.server}{path}{query}", encoded=True)
+
     async def _auth(self) -> dict[str, str]:
         value = await self._connection.authorization()
         return {"Authorization": value} if value else {}
 
     async def close(self) -> None:
         await self._session.close()
+
+
+def _seconds(retry_after: str) -> float:
+    """How long to wait; a proxy's date or nonsense counts as one second, more than a minute as one minute."""
+    try:
+        return min(max(float(retry_after), 0.0), 60.0)
+    except ValueError:
+        return 1.0
+
+
+@lru_cache(maxsize=256)
+def _query(params: tuple[tuple[str, str], ...]) -> str:
+    return urlencode(params)
+
+
+@lru_cache(maxsize=16)
+def _timeout(seconds: float) -> aiohttp.ClientTimeout:
+    return aiohttp.ClientTimeout(total=seconds)
 
 
 async def _lines(answer: aiohttp.ClientResponse) -> AsyncIterator[bytes]:

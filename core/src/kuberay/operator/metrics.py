@@ -55,6 +55,7 @@ class Metrics:
         self._api_requests = Counter(
             "kuberay_api_requests", "Requests to the API server", ["verb", "resource"], registry=registry
         )
+        self._request_series: dict[tuple[int, str, str, str], tuple[Counter, Counter]] = {}
         self._hook_seconds = Histogram(
             "kuberay_plugin_hook_duration_seconds",
             "Duration of plugin hook calls",
@@ -103,8 +104,14 @@ class Metrics:
 
     def request(self, method: str, path: str, code: int) -> None:
         """One request to the API server was answered."""
-        self._requests.labels(str(code), method).inc()
-        self._api_requests.labels(*_verb_and_resource(method, path)).inc()
+        verb, resource = _verb_and_resource(method, path)
+        series = self._request_series.get((code, method, verb, resource))
+        if series is None:
+            # Looking a label set up costs more than counting; there are few of them.
+            series = (self._requests.labels(str(code), method), self._api_requests.labels(verb, resource))
+            self._request_series[code, method, verb, resource] = series
+        series[0].inc()
+        series[1].inc()
 
     @contextmanager
     def active(self, kind: str) -> Iterator[None]:

@@ -5,6 +5,7 @@ Each failure is one sentence that says what is wrong and what to do; the process
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 
 import orjson
@@ -38,14 +39,24 @@ async def check_cluster(
             await _check_list(client, kind, namespace)
 
 
+SERVED_WITHIN = 5.0
+"""Seconds a CRD may take to be served after it was installed: an operator started in the same breath waits for it."""
+
+
 async def _check_served(client: Client, kind: Kind) -> None:
+    deadline = asyncio.get_running_loop().time() + SERVED_WITHIN
+    while not await _is_served(client, kind):
+        if asyncio.get_running_loop().time() >= deadline:
+            raise StartError(f"The CRD {kind} is not installed; run: kuberay crds | kubectl apply --server-side -f -")
+        await asyncio.sleep(0.25)
+
+
+async def _is_served(client: Client, kind: Kind) -> bool:
     try:
         served = orjson.loads(await _call(client, f"/apis/{kind.group}/{kind.version}"))
-        names = {resource["name"] for resource in served.get("resources", ())}
     except NotFoundError:
-        names = set()
-    if kind.plural not in names:
-        raise StartError(f"The CRD {kind} is not installed; run: kuberay crds | kubectl apply --server-side -f -")
+        return False
+    return kind.plural in {resource["name"] for resource in served.get("resources", ())}
 
 
 async def _check_list(client: Client, kind: Kind, namespace: str) -> None:

@@ -9,10 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Protocol
 
 import kopf
+import uvloop
 
 from kuberay.api.kinds import Kind
 from kuberay.kube.connection import Connection
@@ -56,17 +57,18 @@ class KopfSource:
         def run() -> None:
             error: BaseException | None = None
             try:
-                asyncio.run(
-                    kopf.operator(
-                        registry=registry,
-                        settings=_settings(),
-                        standalone=True,
-                        clusterwide=not self._namespaces,
-                        namespaces=self._namespaces,
-                        stop_flag=self._stop,
-                        ready_flag=ready,
+                with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+                    runner.run(
+                        kopf.operator(
+                            registry=registry,
+                            settings=_settings(),
+                            standalone=True,
+                            clusterwide=not self._namespaces,
+                            namespaces=self._namespaces,
+                            stop_flag=self._stop,
+                            ready_flag=ready,
+                        )
                     )
-                )
             except BaseException as caught:  # noqa: BLE001 - told to the operator's loop, which ends the process
                 error = caught
             if not loop.is_closed():
@@ -110,9 +112,9 @@ class KopfSource:
         return registry
 
 
-def _handler(loop: asyncio.AbstractEventLoop, sink: Sink, kind: Kind) -> Callable[..., None]:
-    def handle(event: kopf.RawEvent, **_: Any) -> None:
-        # Runs in kopf's thread: hand over, decide nothing.
+def _handler(loop: asyncio.AbstractEventLoop, sink: Sink, kind: Kind) -> Callable[..., Awaitable[None]]:
+    async def handle(event: kopf.RawEvent, **_: Any) -> None:
+        # Runs in kopf's thread: hand over, decide nothing. Not a plain function: kopf would start threads for those.
         loop.call_soon_threadsafe(sink, kind, event["type"], dict(event["object"]))
 
     return handle

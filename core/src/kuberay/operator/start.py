@@ -17,6 +17,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import aiohttp
+import uvloop
 
 from kuberay.api.kinds import RAYCLUSTER, RAYJOB, Kind
 from kuberay.kube.client import Client
@@ -74,7 +75,9 @@ def run_operator(settings: Settings, kubeconfig: str = "") -> int:
     except OSError as error:
         return _refuse(f"Cannot write the log file {settings.log_file}: {error.strerror or error}.")
     try:
-        asyncio.run(_run(settings, kubeconfig))
+        # uvloop: the same loop for a third less CPU per request (docs/performance.md).
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_run(settings, kubeconfig))
     except (StartError, NoConnectionError, PluginError, GateError) as error:
         return _refuse(str(error))
     except LeadershipLostError as error:

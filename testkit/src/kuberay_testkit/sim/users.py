@@ -158,8 +158,7 @@ def shape(server: SimServer, namespace: str = NAMESPACE) -> dict[str, Counter[st
         place = f"{known(labels.get(LABEL_CLUSTER, ''))} {labels.get(LABEL_GROUP, 'submitter')}"
         found["pods"][f"{place} {status.get('phase')}"] += 1
     for service in server.objects(SERVICE, namespace):
-        owner = next(iter(service["metadata"].get("ownerReferences") or ()), {})
-        if owner.get("kind") == RAYJOB.kind:
+        if any(owner["kind"] == RAYJOB.kind for owner in service["metadata"].get("ownerReferences") or ()):
             continue  # made while the job runs, if all goes well; nothing needs it when the job is over
         found["services"][known(service["metadata"]["name"])] += 1
     for job in server.objects(JOB, namespace):
