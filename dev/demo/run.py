@@ -117,7 +117,9 @@ def _use_existing(arguments: argparse.Namespace, kubectl: Kubectl, progress: Pro
     with progress.step(f"looking at the cluster of context {arguments.context}") as step:
         existing.check_free(kubectl)
         version = re.search(r"Server Version: (\S+)", kubectl.run("version"))
-        step.result = f"Kubernetes {version[1] if version else 'of unknown version'}, nodes: {len(kubectl.list('nodes'))}"
+        step.result = (
+            f"Kubernetes {version[1] if version else 'of unknown version'}, nodes: {len(kubectl.list('nodes'))}"
+        )
 
 
 def _operator_in_words(kubectl: Kubectl) -> str:

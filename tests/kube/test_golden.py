@@ -10,12 +10,11 @@ import re
 import shlex
 import time
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
-from golden_scope import CASES, DATA, DIFFERENT, OUR_CONDITIONS
+from golden_scope import CASES, DIFFERENT, OUR_CONDITIONS, folder
 from kube_world import CHILD_KINDS, RAY_KINDS, Operator, World, kind_of
 from kuberay.api.names import pod_name_prefix
 from kuberay.kube.client import Client
@@ -34,7 +33,7 @@ def _flags(case: GoldenCase) -> tuple[tuple[str, ...], tuple[tuple[str, str], ..
     return flags, env  # type: ignore[return-value]
 
 
-LOADED = {name: load_case(DATA / name) for name in CASES}
+LOADED = {name: load_case(folder(name)) for name in CASES}
 
 
 class Replays:
@@ -167,7 +166,7 @@ async def _play(client: Client, case: GoldenCase, wait: float) -> Outcome:
 
 def _wait(name: str) -> float:
     """The seconds that the first lines of a case ask for."""
-    asked = re.search(r"^# wait: (\d+)", (DATA / name / "input.yaml").read_text(), re.MULTILINE)
+    asked = re.search(r"^# wait: (\d+)", (folder(name) / "input.yaml").read_text(), re.MULTILINE)
     return float(asked[1]) if asked else 0.0
 
 
@@ -190,6 +189,5 @@ def _event(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_the_scope_names_existing_cases() -> None:
-    assert all((DATA / name / "input.yaml").is_file() for name in CASES)
+    assert all((folder(name) / "input.yaml").is_file() for name in CASES)
     assert set(DIFFERENT) <= set(CASES)
-    assert Path(DATA).name == "golden"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+PLUGINS = Path(__file__).parents[2] / "plugins"
 DATA = Path(__file__).parents[2] / "core" / "tests" / "data" / "golden"
 
 RAYCLUSTER = [
@@ -117,17 +118,28 @@ INVALID = [
     "job-bad-runtime-env",
 ]
 
+VOLCANO = ["volcano-autoscale", "volcano-cluster", "volcano-job", "volcano-legacy-flag", "volcano-scale"]
+
 CASES = [
     *(f"raycluster/{name}" for name in RAYCLUSTER),
     *(f"rayjob/{name}" for name in RAYJOB),
     *(f"invalid/{name}" for name in INVALID),
+    *(f"volcano/{name}" for name in VOLCANO),
 ]
+
+
+def folder(case: str) -> Path:
+    """Where the case's files are; those of a plugin lie beside the plugin."""
+    area, _, name = case.partition("/")
+    return PLUGINS / area / "tests" / "data" / name if area == "volcano" else DATA / case
+
 
 OUR_CONDITIONS = frozenset({"RayClusterSpecValid", "RayJobSpecValid", "PodsWaiting", "PluginFailed"})
 
 DIFFERENT: dict[str, str] = {
     "rayjob/job-autoscale": "a headService without a spec is copied as it was given, without 'spec: {}'",
     "raycluster/params-ports": "the head service's default ports follow the ports given to ray start",
+    "volcano/volcano-cluster": "no event tells of pods deleted when there were none",
     "raycluster/suspend-group": "no event tells of pods deleted when there were none",
     "rayjob/job-quoting": "operators and quotes of a compound entrypoint reach Ray, not the submitter's shell",
     "rayjob/job-runtime-env": "a dollar sign in the runtime environment is not expanded by the submitter's shell",

@@ -10,7 +10,7 @@ import pytest
 from kuberay.api.kinds import POD, RAYCLUSTER, SERVICE, Kind
 from kuberay.api.objects import Object, RayObject, decode, from_dict
 from kuberay.kube.client import Client
-from kuberay.kube.errors import ConflictError
+from kuberay.kube.errors import ApiError, ConflictError
 from kuberay.kube.store import Store
 from kuberay.operator.executor import FIRST_BATCH, Executor, Outcome
 from kuberay.plan.model import Apply, Create, Delete, Event, Patch, Write
@@ -117,6 +117,28 @@ def test_a_create_whose_answer_was_lost_is_adopted_and_not_doubled(fault: Any) -
         assert world.asked() == ["create pods", "get pods"]
         assert world.stored(POD, "a") is not None
         assert len(world.server.objects(POD)) == 1
+
+    scenario()
+
+
+@pytest.mark.parametrize("arrived", [True, False])
+def test_a_create_that_cannot_be_asked_for_is_settled_before_the_next_plan(arrived: bool) -> None:
+    @in_virtual_time
+    async def scenario() -> None:
+        world = World()
+        world.server.faults = (
+            Faults()
+            .add("error_after" if arrived else "error_before", verb="create", times=1)
+            .add("error_before", times=2)
+        )
+        assert (await world.run([world.create("a")])).failure is not None
+        with pytest.raises(ApiError):
+            await world.executor.settle(world.owner)
+        await world.executor.settle(world.owner)
+        assert (world.stored(POD, "a") is not None) is arrived
+        asked = len(world.server.calls)
+        await world.executor.settle(world.owner)
+        assert len(world.server.calls) == asked, "there is nothing left to find out"
 
     scenario()
 

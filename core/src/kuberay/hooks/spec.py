@@ -144,7 +144,8 @@ def extra_resources(ctx: OwnerContext) -> Sequence[Manifest] | None:
 def upgrade_strategy(ctx: UpgradeContext) -> UpgradeStrategy | None:
     """Offer a strategy for a spec change that needs new pods, chosen by ``spec.upgradeStrategy.type``.
 
-    Returns: the strategy when ``ctx.type`` names it, else None. Two plugins offering the same name is an error at start.
+    Returns: the strategy when ``ctx.type`` names it, else None. When two plugins offer one, neither is used and
+    an error is logged.
 
     .. versionadded:: 1.0
     """

@@ -157,6 +157,7 @@ class Controller:
 
     async def _pass(self, key: Key, obj: RayObject) -> timedelta | None:
         plan_for = self._setup.plans[key.kind]
+        await self._executor.settle(obj)
         done: list[Event] = []
         planned: list[Event] = []
         outcome = Outcome()

@@ -7,6 +7,7 @@ another object of the same name, never create twice when an answer was lost.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -60,10 +61,24 @@ class Executor:
         self._now = now
         self._written = written
         self._synced = Synced()
+        self._unsure: dict[str, list[Write]] = {}
+        """By owner UID: creates of which nobody knows whether they took effect."""
 
     def forget(self, uid: str) -> None:
         """The object is gone; drop what is remembered about it."""
         self._synced.forget(uid)
+        self._unsure.pop(uid, None)
+
+    async def settle(self, owner: RayObject) -> None:
+        """Find out what became of creates whose answer was lost and could not be asked for, before anything is planned:
+        the name of a second try need not be that of the first. Raises while that cannot be found out."""
+        unsure = self._unsure.get(owner.uid)
+        while unsure:
+            write = unsure[-1]
+            with contextlib.suppress(NotFoundError):
+                self._take(write.kind, await self._client.get(write.kind, write.namespace, write.name))
+            unsure.pop()
+        self._unsure.pop(owner.uid, None)
 
     async def run(self, owner: RayObject, stages: list[Stage]) -> Outcome:
         """Perform *stages* for *owner*; stops at the first stage with a failed write that is not optional."""
@@ -111,7 +126,7 @@ class Executor:
         try:
             event = await self._perform(owner, write)
         except (ApiError, TransportError, NotOwnedError) as error:
-            text = str(error)
+            text = _explain(write, error)
             if write.failed is not None:
                 outcome.events.append(write.failed(text))
             log.warning("%s %s %s/%s failed: %s", type(write).__name__, write.kind, write.namespace, write.name, text)
@@ -165,7 +180,10 @@ class Executor:
         known = self._store.get(write.kind, write.namespace, write.name)
         try:
             obj = self._take(write.kind, await self._client.get(write.kind, write.namespace, write.name))
+        except NotFoundError:
+            raise cause from None
         except (ApiError, TransportError):
+            self._unsure.setdefault(owner.uid, []).append(write)
             raise cause from None
         controller = obj.metadata.controller
         if controller is None or controller.uid != owner.uid:
@@ -245,6 +263,13 @@ class Executor:
 
 _UNCHANGED = Event(reason="", note="")
 """Marks a write that found nothing to do."""
+
+
+def _explain(write: Write, error: Exception) -> str:
+    """The error's own words; for a kind the cluster does not know, words that say what to do."""
+    if isinstance(error, NotFoundError) and isinstance(write, Apply | Create) and "namespaces" not in error.message:
+        return f"{write.kind} is not served by this cluster: install its CRD, or turn off the plugin that needs it"
+    return str(error)
 
 
 def _leftovers(wanted: dict[str, Any], live: dict[str, Any]) -> dict[str, Any]:

@@ -107,6 +107,9 @@ class _Pass:
         others = [write for write in before if write.kind != ROLE_BINDING]
         plan.stages = [stage for stage in (others, bindings, tell_once(changes), *creates) if stage]
         plan.events += [*warnings, *self._spec_warning()]
+        failed = observed.failure
+        if failed is not None and not failed.marker and self.hold is None:
+            self.hold = Hold("WriteFailed", f"{failed.kind} {failed.name}: {failed.message}")
         if observed.gate(STATUS_CONDITIONS):
             self._set_conditions(conditions, suspend, missing)
         self._set_status(conditions)

@@ -41,7 +41,9 @@ def decide_suspend(cluster: ClusterPass, conditions: Conditions) -> SuspendDecis
     has_pods = bool(cluster.children.pods)
     if not cluster.observed.gate(STATUS_CONDITIONS):
         return SuspendDecision(holds=wanted, deleting=wanted and has_pods, suspended=wanted)
-    begun = conditions.true(ClusterCondition.SUSPENDING) or (wanted and not conditions.true(ClusterCondition.SUSPENDED))
+    # Pods of a suspended cluster are those whose creation was answered too late to be seen.
+    suspended = conditions.true(ClusterCondition.SUSPENDED) and not has_pods
+    begun = conditions.true(ClusterCondition.SUSPENDING) or (wanted and not suspended)
     if begun:
         return SuspendDecision(holds=True, deleting=has_pods, completed=not has_pods, suspended=wanted and not has_pods)
     return SuspendDecision(holds=wanted, suspended=wanted)
