@@ -56,10 +56,12 @@ def bring_up(cluster: Cluster, nodes: int | None, settings: Settings) -> None:
         control_plane.start_control_plane(cluster, kubelite, settings)
         if built is None:
             control_plane.start_fakekubelet(cluster, kubelite, settings)
+            _require_alive(cluster)
             say(f"'{cluster.name}' is up: {cluster.api_url}, no node: pods run by status only")
             return
         _add_node(cluster, built, settings)
         _record(cluster, 1, kubelite)
+        _require_alive(cluster)
         say(f"'{cluster.name}' is up: {cluster.api_url}, one node")
 
 
@@ -80,3 +82,11 @@ def _add_node(cluster: Cluster, built: Built, settings: Settings) -> None:
     node.import_images(cluster, built.images)
     control_plane.start_scheduler(cluster, built.kubelite, settings)
     node.start_node(cluster, built.kubelite, built.coredns)
+
+
+def _require_alive(cluster: Cluster) -> None:
+    """A component that ended right after its start (a wrong flag, most often) is a failure of `up`."""
+    for process in processes.all_recorded(cluster):
+        if not process.alive:
+            log = cluster.logs / f"{process.name}.log"
+            raise StepFailed(f"{process.name} has ended", log=log, advice="mend what the log says, then run up again")

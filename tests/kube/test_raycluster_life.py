@@ -127,7 +127,11 @@ async def test_an_invalid_edit_touches_nothing_and_says_why(operators: Operator,
     condition = await world.eventually(told)
     assert "spec.workerGroupSpecs[0]" in condition["message"]
     assert "minReplicas 5 greater than maxReplicas 3" in condition["message"]
-    events = [e for e in await world.events() if e["reason"] == "InvalidRayClusterSpec"]
+
+    async def noted() -> list[dict[str, Any]]:
+        return [e for e in await world.events() if e["reason"] == "InvalidRayClusterSpec"]
+
+    events = await world.eventually(noted)
     assert [e["regarding"].get("fieldPath", "").startswith("spec.workerGroupSpecs[0]") for e in events] == [True]
     assert {pod["metadata"]["uid"] for pod in await world.list(POD)} == pods
 

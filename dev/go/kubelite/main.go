@@ -16,6 +16,7 @@ import (
 	kubeproxy "k8s.io/kubernetes/cmd/kube-proxy/app"
 	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
 	kubelet "k8s.io/kubernetes/cmd/kubelet/app"
+	_ "sigs.k8s.io/scheduler-plugins/apis/config/scheme" // the plugin's arguments and their defaults
 	"sigs.k8s.io/scheduler-plugins/pkg/coscheduling"
 )
 

@@ -1,0 +1,186 @@
+"""What can be scraped: KubeRay's series, computed from the store, and gone with their object (operator.md 12, O47 to O50)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from kuberay.api.kinds import RAYCLUSTER, RAYJOB
+from kuberay.api.names import LABEL_ORIGIN_CRD
+from kuberay.api.objects import RayObject, from_dict
+from kuberay.kube.queue import WorkQueue
+from kuberay.kube.store import Store
+from kuberay.operator.metrics import Metrics
+
+CREATED = "2026-01-01T00:00:00Z"
+NOW = datetime(2026, 1, 1, 0, 1, 30, tzinfo=UTC)
+PROVISIONED = {"conditions": [{"type": "RayClusterProvisioned", "status": "True"}]}
+
+
+def obj(kind: Any, name: str, status: dict[str, Any] | None = None, **labels: str) -> RayObject:
+    metadata = {
+        "name": name,
+        "namespace": "ns",
+        "uid": f"uid-{name}",
+        "resourceVersion": "1",
+        "creationTimestamp": CREATED,
+        "labels": labels,
+    }
+    found = from_dict(kind, {"metadata": metadata, "status": status or {}})
+    assert isinstance(found, RayObject)
+    return found
+
+
+def scrape(metrics: Metrics, prefix: str) -> set[str]:
+    return {line for line in metrics.exposition().decode().splitlines() if line.startswith(prefix)}
+
+
+def exporting(*objects: tuple[Any, RayObject]) -> tuple[Metrics, Store]:
+    metrics, store = Metrics(), Store()
+    for kind, each in objects:
+        store.upsert(kind, each)
+    metrics.export_objects(store)
+    return metrics, store
+
+
+def test_cluster_info_names_the_kind_it_came_from_and_goes_with_the_cluster() -> None:
+    """O47"""
+    own = obj(RAYCLUSTER, "own")
+    of_job = obj(RAYCLUSTER, "made", **{LABEL_ORIGIN_CRD: "RayJob"})
+    metrics, store = exporting((RAYCLUSTER, own), (RAYCLUSTER, of_job))
+    mine = 'kuberay_cluster_info{name="own",namespace="ns",owner_kind="None",uid="uid-own"} 1.0'
+    made = 'kuberay_cluster_info{name="made",namespace="ns",owner_kind="RayJob",uid="uid-made"} 1.0'
+    assert scrape(metrics, "kuberay_cluster_info") == {mine, made}
+    store.remove(RAYCLUSTER, "ns", "made", "uid-made")
+    assert scrape(metrics, "kuberay_cluster_info") == {mine}
+
+
+@pytest.mark.parametrize(("status", "condition"), [({}, "false"), (PROVISIONED, "true")])
+def test_the_provisioned_condition_is_a_label(status: dict[str, Any], condition: str) -> None:
+    """O48"""
+    metrics, _ = exporting((RAYCLUSTER, obj(RAYCLUSTER, "rc", status)))
+    (series,) = scrape(metrics, "kuberay_cluster_condition_provisioned")
+    assert f'condition="{condition}"' in series
+    assert series.endswith(" 1.0")
+
+
+def test_only_the_deleted_clusters_duration_goes() -> None:
+    """O49"""
+    metrics, _ = exporting()
+    for name in ("one", "two"):
+        metrics.status_written("RayCluster", obj(RAYCLUSTER, name), PROVISIONED, NOW)
+    metrics.gone("RayCluster", "ns", "one")
+    metrics.gone("RayCluster", "elsewhere", "two")
+    metrics.gone("RayJob", "ns", "two")
+    assert scrape(metrics, "kuberay_cluster_provisioned_duration_seconds") == {
+        'kuberay_cluster_provisioned_duration_seconds{name="two",namespace="ns",uid="uid-two"} 90.0'
+    }
+
+
+def test_the_duration_is_that_of_the_first_time() -> None:
+    metrics, _ = exporting()
+    metrics.status_written("RayCluster", obj(RAYCLUSTER, "rc"), {"conditions": []}, NOW)
+    assert scrape(metrics, "kuberay_cluster_provisioned_duration_seconds") == set()
+    metrics.status_written("RayCluster", obj(RAYCLUSTER, "rc", PROVISIONED), PROVISIONED, NOW)
+    assert scrape(metrics, "kuberay_cluster_provisioned_duration_seconds") == set(), "known before this start"
+
+
+def test_deployment_statuses_of_jobs() -> None:
+    """O50"""
+    metrics, _ = exporting(
+        (RAYJOB, obj(RAYJOB, "a", {"jobDeploymentStatus": "Running"})),
+        (RAYJOB, obj(RAYJOB, "b", {"jobDeploymentStatus": "Failed"})),
+    )
+    assert scrape(metrics, "kuberay_job_deployment_status") == {
+        'kuberay_job_deployment_status{deployment_status="Running",name="a",namespace="ns",uid="uid-a"} 1.0',
+        'kuberay_job_deployment_status{deployment_status="Failed",name="b",namespace="ns",uid="uid-b"} 1.0',
+    }
+    assert len(scrape(metrics, "kuberay_job_info")) == 2
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "told"),
+    [
+        ("Running", "Complete", True),
+        ("Running", "Failed", True),
+        ("Running", "Retrying", True),
+        ("Running", "Running", False),
+        ("Initializing", "Running", False),
+        ("Complete", "Complete", False),
+    ],
+)
+def test_the_execution_of_an_attempt_is_measured_when_it_ends(before: str, after: str, told: bool) -> None:
+    metrics, _ = exporting()
+    old = obj(RAYJOB, "rj", {"jobDeploymentStatus": before, "failed": 1})
+    metrics.status_written("RayJob", old, {"jobDeploymentStatus": after, "startTime": CREATED}, NOW)
+    series = scrape(metrics, "kuberay_job_execution_duration_seconds")
+    assert len(series) == told
+    if told:
+        (line,) = series
+        assert line.endswith(" 90.0")
+        assert f'job_deployment_status="{after}"' in line
+        assert 'retry_count="1"' in line
+    metrics.gone("RayJob", "ns", "rj")
+    assert scrape(metrics, "kuberay_job_execution_duration_seconds") == set()
+
+
+def test_without_export_there_are_runtime_series_only() -> None:
+    metrics = Metrics()
+    assert scrape(metrics, "kuberay_cluster") == set()
+    assert scrape(metrics, "controller_runtime_reconcile_total")
+    assert scrape(metrics, "process_resident_memory_bytes")
+
+
+def test_passes_are_counted_by_result() -> None:
+    metrics = Metrics()
+    metrics.reconciled("RayCluster", "success", 0.01)
+    metrics.reconciled("RayCluster", "error", 0.01)
+    counted = scrape(metrics, "controller_runtime_reconcile_")
+    assert 'controller_runtime_reconcile_total{controller="raycluster",result="success"} 1.0' in counted
+    assert 'controller_runtime_reconcile_total{controller="raycluster",result="error"} 1.0' in counted
+    assert 'controller_runtime_reconcile_errors_total{controller="raycluster"} 1.0' in counted
+    with metrics.active("RayJob"):
+        assert 'controller_runtime_active_workers{controller="rayjob"} 1.0' in scrape(
+            metrics, "controller_runtime_active"
+        )
+    assert 'controller_runtime_active_workers{controller="rayjob"} 0.0' in scrape(metrics, "controller_runtime_active")
+
+
+def test_the_queue_and_plugins_are_shown() -> None:
+    metrics, queue = Metrics(), WorkQueue[str]()
+    metrics.watch_queue(queue)
+    queue.add("a")
+    queue.add("a")
+    metrics.plugin_enabled("volcano", "kuberay-volcano", "1")
+    metrics.hook_called("volcano", "mutate_pod", 0.001, failed=True)
+    assert scrape(metrics, "workqueue_depth") == {'workqueue_depth{name="kuberay"} 1.0'}
+    assert scrape(metrics, "workqueue_adds_total") == {'workqueue_adds_total{name="kuberay"} 2.0'}
+    assert len(scrape(metrics, "kuberay_plugin_info")) == 1
+    failures = scrape(metrics, "kuberay_plugin_failures_total")
+    assert failures == {'kuberay_plugin_failures_total{hook="mutate_pod",plugin="volcano"} 1.0'}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "verb", "resource"),
+    [
+        ("GET", "/api/v1/pods", "list", "pods"),
+        ("POST", "/api/v1/namespaces/ns/pods", "create", "pods"),
+        ("GET", "/api/v1/namespaces/ns/services/s", "get", "services"),
+        ("DELETE", "/api/v1/namespaces/ns/pods/p", "delete", "pods"),
+        ("PATCH", "/apis/ray.io/v1/namespaces/ns/rayclusters/rc/status", "patch", "rayclusters/status"),
+        ("PUT", "/apis/coordination.k8s.io/v1/namespaces/ns/leases/l", "update", "leases"),
+        ("GET", "/apis/ray.io/v1/rayjobs", "list", "rayjobs"),
+        ("GET", "/api/v1/namespaces/ns", "get", "namespaces"),
+        ("GET", "/version", "list", "discovery"),
+    ],
+)
+def test_requests_are_counted_by_verb_and_resource(method: str, path: str, verb: str, resource: str) -> None:
+    metrics = Metrics()
+    metrics.request(method, path, 200)
+    assert scrape(metrics, "kuberay_api_requests_total") == {
+        f'kuberay_api_requests_total{{resource="{resource}",verb="{verb}"}} 1.0'
+    }
+    assert f'rest_client_requests_total{{code="200",method="{method}"}} 1.0' in scrape(
+        metrics, "rest_client_requests_total"
+    )
