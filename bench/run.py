@@ -104,6 +104,7 @@ async def _operator(client: Client, arguments: argparse.Namespace) -> dict[str, 
             "operator_cpu_per_cluster_ms": 1000 * (end_cost.cpu - start_cost.cpu) / arguments.clusters,
             "operator_peak_rss": end_cost.peak_rss,
             "requests_per_cluster": requests,
+            "passes_per_cluster": await _passes() / arguments.clusters,
             "requests_while_settled": quiet,
             "settled_seconds": arguments.quiet,
             "pods": pods,
@@ -188,6 +189,14 @@ async def _requests(clusters: int) -> dict[str, float]:
                 pairs = dict(part.split("=", 1) for part in labels[labels.index("{") + 1 : -1].split(","))
                 found[f"{pairs['verb']} {pairs['resource']}".replace('"', "")] += float(value)
     return {name: round(value / clusters, 3) for name, value in sorted(found.items()) if value}
+
+
+async def _passes() -> float:
+    """Reconciles of RayClusters so far, from the operator's metrics."""
+    async with aiohttp.ClientSession() as session, session.get(f"http://{METRICS}/metrics") as answer:
+        lines = (await answer.text()).splitlines()
+    mark = 'controller_runtime_reconcile_total{controller="raycluster"'
+    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(mark))
 
 
 async def _object_requests() -> float:

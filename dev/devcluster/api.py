@@ -19,7 +19,7 @@ def request(
     """Status and text of one answer; status 0 when the server cannot be reached."""
     try:
         context = ssl.create_default_context(cafile=str(cluster.pki / "ca.crt"))
-        token = json.loads(cluster.kubeconfig.read_text())["users"][0]["user"].get("token", "")
+        token = json.loads(cluster.kubeconfig.read_text())["users"][0]["user"]["token"]
         connection = http.client.HTTPSConnection(cluster.node_address, API_PORT, timeout=seconds, context=context)
         headers = {"Content-Type": "application/json", "Accept": "application/json", "Authorization": f"Bearer {token}"}
         connection.request(method, path, json.dumps(body) if body is not None else None, headers)

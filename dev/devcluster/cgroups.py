@@ -80,9 +80,14 @@ def members(cluster: Cluster) -> set[int]:
     return found
 
 
-def remove(cluster: Cluster) -> None:
-    """Remove the cluster's groups, children first."""
-    for group in groups(cluster):
-        for folder, _, _ in os.walk(group, topdown=False):
-            with contextlib.suppress(OSError):
-                Path(folder).rmdir()
+def remove(cluster: Cluster, seconds: float = 3.0) -> None:
+    """Remove the cluster's groups, children first. A group is busy until its last process has been reaped."""
+    deadline = time.monotonic() + seconds
+    while True:
+        for group in groups(cluster):
+            for folder, _, _ in os.walk(group, topdown=False):
+                with contextlib.suppress(OSError):
+                    Path(folder).rmdir()
+        if not any(group.exists() for group in groups(cluster)) or time.monotonic() > deadline:
+            return
+        time.sleep(0.05)

@@ -20,7 +20,7 @@ ADMINISTRATORS = "system:masters"
 IDENTITIES = {  # user and group of each client of the API server
     "admin": ("admin", ADMINISTRATORS),
     "controller-manager": ("system:kube-controller-manager", ""),
-    "scheduler": ("system:kube-scheduler", ""),
+    "scheduler": ("system:kube-scheduler", ADMINISTRATORS),  # its own role knows nothing of PodGroups
     "proxy": ("system:kube-proxy", ""),
     "kubelet": (f"system:node:{NODE_NAME}", "system:nodes"),
     "coredns": ("coredns", ADMINISTRATORS),

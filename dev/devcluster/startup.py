@@ -5,6 +5,7 @@ Goes from no node to one on a running cluster, never back."""
 from __future__ import annotations
 
 import fcntl
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,12 +19,28 @@ from devcluster.steps import StepFailed, say
 
 @contextmanager
 def only_one(cluster: Cluster) -> Iterator[None]:
-    """Let one command at a time change a cluster; another waits."""
+    """Let one command at a time change a cluster; another waits. The lock's file goes when the cluster is gone."""
     folder = layout.state_root()
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f".{cluster.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
+    path = folder / f".{cluster.name}.lock"
+    while True:
+        with path.open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not _is_still(path, lock.fileno()):
+                continue  # whoever had it before us removed the file
+            try:
+                yield
+            finally:
+                if not cluster.state.exists():
+                    path.unlink(missing_ok=True)
+            return
+
+
+def _is_still(path: Path, descriptor: int) -> bool:
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def bring_up(cluster: Cluster, nodes: int | None, settings: Settings) -> None:

@@ -1,6 +1,6 @@
 """Decides in which order a cluster is taken down, so that no process, mount, interface or namespace is left.
 
-Also right for what an interrupted `up`, a killed session or a restarted machine left behind."""
+Also right for what an interrupted `up`, a killed command or a restarted machine left behind."""
 
 from __future__ import annotations
 

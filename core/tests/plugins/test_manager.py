@@ -135,9 +135,9 @@ def test_contexts_are_copies(make_owner):
 
     manager = PluginManager([plugin("a", diagnose=spoil), plugin("b", diagnose=spoil)])
     ctx = make_owner()
-    assert manager.diagnose(ctx) == ["2", "2"]
-    assert manager.diagnose(ctx) == ["2", "2"]
+    assert manager.diagnose(ctx) == ["2", "2"], "each plugin has a copy of its own"
     assert ctx == make_owner()
+    assert manager.diagnose(make_owner()) == ["2", "2"], "and a new one in the next pass"
 
 
 def test_a_rayjob_context_shares_its_cluster_spec(make_owner):

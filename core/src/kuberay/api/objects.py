@@ -155,6 +155,11 @@ class RayObject(Object, kw_only=True):
     parsed: Any = None
     """Typed form of ``spec``, cached by whoever parses it first; never serialised, dropped with the object."""
 
+    def same_spec_as(self, other: RayObject) -> bool:
+        """Whether both are versions of one object with one spec (the API server counts spec changes)."""
+        mine, others = self.metadata, other.metadata
+        return mine.uid == others.uid and mine.generation == others.generation > 0
+
 
 class Child(Object, kw_only=True):
     """An object the operator applies (Service, ServiceAccount, Role, PodGroup, …), kept with its bytes."""

@@ -10,7 +10,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
 from kuberay.api.kinds import Kind
-from kuberay.api.objects import Object
+from kuberay.api.objects import Object, RayObject
 
 Listener = Callable[[Kind, Object | None, Object | None], None]
 """Called with (kind, before, after) for every change; either side may be None."""
@@ -71,6 +71,9 @@ class Store:
             return False
         if before is not None:
             self._unindex(kind, before)
+            if isinstance(obj, RayObject) and isinstance(before, RayObject) and obj.same_spec_as(before):
+                # Most new versions are status writes: keep one copy of the spec, and what was made of it.
+                obj.spec, obj.parsed = before.spec, before.parsed
         objects[key] = obj
         controller = obj.metadata.controller
         if controller is not None:

@@ -13,6 +13,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from kuberay.api.kinds import RAYJOB, Kind
 from kuberay.api.objects import Object, RayObject, from_dict
@@ -80,8 +81,10 @@ class Controller:
         self._priority = NORMAL
         setup.store.subscribe(self._on_change)
 
-    def accept(self, kind: Kind, event_type: str | None, body: dict[str, object]) -> None:
+    def accept(self, kind: Kind, event_type: str | None, body: dict[str, Any]) -> None:
         """Take an event of a Ray kind from the event source. Type None marks the source's first list."""
+        if event_type != "DELETED" and self._is_known(kind, body):
+            return
         obj = from_dict(kind, body)
         if event_type == "DELETED":
             self._store.remove(kind, obj.namespace, obj.name, obj.uid, at=version(obj))
@@ -92,6 +95,12 @@ class Controller:
             self._store.upsert(kind, obj)
         finally:
             self._priority = NORMAL
+
+    def _is_known(self, kind: Kind, body: dict[str, Any]) -> bool:
+        """Whether the store holds this very version already: most events echo the operator's own status writes."""
+        metadata = body["metadata"]
+        known = self._store.get(kind, metadata.get("namespace", ""), metadata["name"])
+        return known is not None and known.metadata.resource_version == metadata.get("resourceVersion")
 
     def _on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
         if kind == RAYJOB:

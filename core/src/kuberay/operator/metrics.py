@@ -56,6 +56,7 @@ class Metrics:
             "kuberay_api_requests", "Requests to the API server", ["verb", "resource"], registry=registry
         )
         self._request_series: dict[tuple[int, str, str, str], tuple[Counter, Counter]] = {}
+        self._hook_series: dict[tuple[str, str], Histogram] = {}
         self._hook_seconds = Histogram(
             "kuberay_plugin_hook_duration_seconds",
             "Duration of plugin hook calls",
@@ -98,7 +99,10 @@ class Metrics:
         self._plugin_info.labels(plugin, distribution, version).set(1)
 
     def hook_called(self, plugin: str, hook: str, seconds: float, failed: bool) -> None:
-        self._hook_seconds.labels(plugin, hook).observe(seconds)
+        series = self._hook_series.get((plugin, hook))
+        if series is None:
+            series = self._hook_series[plugin, hook] = self._hook_seconds.labels(plugin, hook)
+        series.observe(seconds)
         if failed:
             self._hook_failures.labels(plugin, hook).inc()
 

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import kopf
 import uvloop
@@ -128,8 +128,39 @@ def _settings() -> kopf.OperatorSettings:
     settings.watching.chunk_size = 500
     settings.queueing.exit_timeout = 0.5
     settings.process.ultimate_exiting_timeout = None
-    # Never used, as no handler changes anything; named in case one is ever added.
-    settings.persistence.finalizer = "ray.io/kuberay-operator"
-    settings.persistence.progress_storage = kopf.AnnotationsProgressStorage(prefix="kuberay.ray.io")
-    settings.persistence.diffbase_storage = kopf.AnnotationsDiffBaseStorage(prefix="kuberay.ray.io")
+    settings.persistence.finalizer = "ray.io/kuberay-operator"  # never used; named in case kopf ever adds one
+    settings.persistence.progress_storage = _NoProgress()
+    settings.persistence.diffbase_storage = _NoDiffBase()
     return settings
+
+
+class _NoDiffBase(kopf.DiffBaseStorage):
+    """kopf keeps no last state: nothing here compares one."""
+
+    def build(self, **_: Any) -> kopf.BodyEssence:
+        return cast("kopf.BodyEssence", {})
+
+    def fetch(self, **_: Any) -> kopf.BodyEssence | None:
+        return None
+
+    def store(self, **_: Any) -> None:
+        return None
+
+
+class _NoProgress(kopf.ProgressStorage):
+    """kopf keeps no progress: its one handler has none."""
+
+    def fetch(self, **_: Any) -> kopf.ProgressRecord | None:
+        return None
+
+    def store(self, **_: Any) -> None:
+        return None
+
+    def purge(self, **_: Any) -> None:
+        return None
+
+    def touch(self, **_: Any) -> None:
+        return None
+
+    def clear(self, *, essence: kopf.BodyEssence) -> kopf.BodyEssence:
+        return essence

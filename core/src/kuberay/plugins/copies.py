@@ -1,6 +1,6 @@
 """What a plugin is handed instead of the operator's own values: deep copies, so that nothing it does leaks back.
 
-A hook gets a fresh copy at each call; a plugin that changes its context changes nothing, not even its own next call.
+A plugin gets one copy of an owner per pass and hooks of that pass share it; what it changes there nobody else sees.
 """
 
 from __future__ import annotations
@@ -35,16 +35,27 @@ def _copy_slowly(value: Any) -> Any:
     return value
 
 
+def owner_of(ctx: Context) -> OwnerContext:
+    """The owner context itself, or the one inside."""
+    return ctx if isinstance(ctx, OwnerContext) else ctx.owner
+
+
+def with_owner(ctx: Context, owner: OwnerContext) -> Context:
+    """*ctx* around *owner*, a copy that a plugin may keep; everything else in it is a value or copied here."""
+    if isinstance(ctx, OwnerContext):
+        return owner
+    if isinstance(ctx, FinishContext):
+        return replace(ctx, owner=owner, cluster_groups=_copy_groups(ctx.cluster_groups))
+    return replace(ctx, owner=owner)
+
+
 def copy_context(ctx: Context, settings: Any) -> Context:
     """*ctx* for one plugin: deep copies inside, and the plugin's own *settings* in the owner context."""
-    if isinstance(ctx, OwnerContext):
-        return _copy_owner(ctx, settings)
-    if isinstance(ctx, FinishContext):
-        return replace(ctx, owner=_copy_owner(ctx.owner, settings), cluster_groups=_copy_groups(ctx.cluster_groups))
-    return replace(ctx, owner=_copy_owner(ctx.owner, settings))
+    return with_owner(ctx, copy_owner(owner_of(ctx), settings))
 
 
-def _copy_owner(ctx: OwnerContext, settings: Any) -> OwnerContext:
+def copy_owner(ctx: OwnerContext, settings: Any) -> OwnerContext:
+    """A deep copy with a plugin's own *settings*."""
     spec = copy_json(ctx.spec)
     if ctx.cluster_spec is ctx.spec:
         cluster_spec: dict[str, Any] | None = spec

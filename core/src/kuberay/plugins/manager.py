@@ -28,7 +28,7 @@ from kuberay.hooks.types import (
     Watch,
 )
 from kuberay.plugins import answers, startup
-from kuberay.plugins.copies import Context, copy_context, copy_json
+from kuberay.plugins.copies import Context, copy_json, copy_owner, owner_of, with_owner
 from kuberay.plugins.diff import changed_paths
 from kuberay.plugins.loader import Plugin, in_one_line
 
@@ -77,6 +77,8 @@ class PluginManager:
         self._watches, kinds = startup.watches(self.plugins)
         core = {(kind.api_version, kind.kind) for kind in CORE_CHILDREN}
         self._kinds = {name: core | own for name, own in kinds.items()}
+        self._copied_for: OwnerContext | None = None
+        self._copies: dict[str, OwnerContext] = {}
         self._logged: dict[tuple[str, str, str], None] = {}
 
     # Start-up
@@ -187,7 +189,7 @@ class PluginManager:
         started = self._clock()
         failed = True
         try:
-            own = copy_context(ctx, self._settings.get(plugin.name))
+            own = with_owner(ctx, self._own_owner(plugin, owner_of(ctx)))
             answer = check(plugin.hooks[hook](own, *more))
             failed = False
         except answers.AnswerError as error:
@@ -199,6 +201,15 @@ class PluginManager:
         finally:
             self._observer.hook_called(plugin.name, hook, self._clock() - started, failed)
         return () if failed else (answer,)
+
+    def _own_owner(self, plugin: Plugin, owner: OwnerContext) -> OwnerContext:
+        """The plugin's copy of *owner*: one per pass, since copying a spec costs more than most hooks do."""
+        if self._copied_for is not owner:
+            self._copied_for, self._copies = owner, {}
+        copy = self._copies.get(plugin.name)
+        if copy is None:
+            copy = self._copies[plugin.name] = copy_owner(owner, self._settings.get(plugin.name))
+        return copy
 
     def _objects(self, hook: str, ctx: OwnerContext | FinishContext) -> Resources:
         found = Resources()
