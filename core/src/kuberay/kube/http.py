@@ -44,7 +44,7 @@ class HttpTransport:
                 limit=connections, ssl=ssl_context if ssl_context else True, ttl_dns_cache=60
             ),
             headers={"User-Agent": user_agent, "Accept": JSON},
-            auto_decompress=True,
+            cookie_jar=aiohttp.DummyCookieJar(),
             skip_auto_headers={"Content-Type"},
             timeout=aiohttp.ClientTimeout(total=None),
             read_bufsize=2**20,
