@@ -6,6 +6,7 @@ Whatever keeps it from starting is one clear sentence on standard error and exit
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import signal
 import socket
@@ -63,8 +64,20 @@ def assemble_plugins(settings: Settings, metrics: Metrics | None = None) -> tupl
     return manager, dict(FeatureGates(settings.feature_gates, manager.feature_gates()))
 
 
+def collect_garbage_less_often() -> None:
+    """Spare the collector what lives as long as the process, and let it look at the rest less often.
+
+    A pass makes thousands of short-lived containers and hardly any cycles, which is all the collector is for; with
+    Python's defaults it looks at the whole store again and again, for a fifth of the operator's CPU time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
+
+
 def run_operator(settings: Settings, kubeconfig: str = "") -> int:
     """Run until SIGTERM or SIGINT; returns the process's exit code."""
+    collect_garbage_less_often()
     try:
         set_up_logging(
             level=settings.log_level,
