@@ -87,9 +87,9 @@ async def _operator(client: Client, arguments: argparse.Namespace) -> dict[str, 
         waits = sorted(ready[name] - created[name] for name in created)
         spent = _spent(before, _costs(server), arguments.clusters)
         end_cost = cost(process.pid)
+        await asyncio.sleep(3)  # events are sent beside the passes and may still be under way
         requests = await _requests(arguments.clusters)
         pods = await _count(client, POD)
-        await asyncio.sleep(3)
         quiet_from = await _object_requests()
         await asyncio.sleep(arguments.quiet)
         quiet = await _object_requests() - quiet_from

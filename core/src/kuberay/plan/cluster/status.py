@@ -5,8 +5,8 @@ Source: spec raycluster.md 5; cases.md RC-19. A status is written whole.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any
 
 from kuberay.api.conditions import ClusterCondition, is_true
@@ -102,26 +102,30 @@ def differs(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
 def write_delay(old: Mapping[str, Any], new: Mapping[str, Any], now: datetime, pods: Sequence[Pod]) -> timedelta:
     """How long *new* may wait for more news.
 
-    Progress waits until the pods have been quiet for a moment, but never longer than `PROGRESS_INTERVAL` after the last
-    write: a burst of pods becoming ready is told once, and a slow start is told as it goes.
+    Progress waits until the pods have been quiet for a moment, but no longer than `PROGRESS_INTERVAL` after the first
+    change that is still untold: a burst of pods becoming ready is told once, and a slow start is told as it goes.
     """
-    last = old.get("lastUpdateTime")
-    if not last or not _only_progress(old, new):
+    written = old.get("lastUpdateTime")
+    if not written or not _only_progress(old, new):
         return timedelta(0)
     try:
-        latest = parse_time(last) + PROGRESS_INTERVAL
+        last_write = parse_time(written)
     except ValueError:
         return timedelta(0)
+    changes = sorted(_changes(pods))
+    if not changes:
+        return timedelta(0)
     was_ready = is_true(new.get("conditions") or (), ClusterCondition.PROVISIONED)
-    quiet = _last_change(pods) + (QUIET_WHEN_READY if was_ready else QUIET_WHEN_STARTING)
-    return max(min(latest, quiet) - now, timedelta(0))
+    quiet = changes[-1] + (QUIET_WHEN_READY if was_ready else QUIET_WHEN_STARTING)
+    untold = next((change for change in changes if change > last_write), changes[-1])
+    return max(min(untold + PROGRESS_INTERVAL, quiet) - now, timedelta(0))
 
 
-def _last_change(pods: Sequence[Pod]) -> datetime:
-    """When a pod last changed in a way that counts here (to the second, as Kubernetes tells it)."""
-    times = [condition.last_transition_time for pod in pods for condition in pod.status.conditions]
-    times += [pod.metadata.creation_timestamp for pod in pods]
-    return max((found for found in times if found is not None), default=datetime.min.replace(tzinfo=UTC))
+def _changes(pods: Sequence[Pod]) -> Iterator[datetime]:
+    """When pods changed in a way that counts here (to the second, as Kubernetes tells it)."""
+    for pod in pods:
+        times = [condition.last_transition_time for condition in pod.status.conditions]
+        yield from (found for found in (*times, pod.metadata.creation_timestamp) if found is not None)
 
 
 def _only_progress(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
