@@ -129,7 +129,16 @@ class Executor:
             text = _explain(write, error)
             if write.failed is not None:
                 outcome.events.append(write.failed(text))
-            log.warning("%s %s %s/%s failed: %s", type(write).__name__, write.kind, write.namespace, write.name, text)
+            going = isinstance(error, ApiError) and "NamespaceTerminating" in error.causes
+            log.log(
+                logging.DEBUG if going else logging.WARNING,
+                "%s %s %s/%s failed: %s",
+                type(write).__name__,
+                write.kind,
+                write.namespace,
+                write.name,
+                text,
+            )
             if not write.optional and outcome.failure is None:
                 reason = error.reason if isinstance(error, ApiError) else type(error).__name__
                 outcome.failure = WriteFailure(write.kind.kind, write.name, write.marker, text, reason)
