@@ -96,6 +96,10 @@ def run_operator(settings: Settings, kubeconfig: str = "") -> int:
     except LeadershipLostError as error:
         log.error("%s", error)
         return 1
+    except Exception:
+        # Whatever ends the runtime ends the process: Kubernetes starts it again, and the log says why.
+        log.exception("the operator cannot go on")
+        return 1
     return 0
 
 
