@@ -1,0 +1,57 @@
+"""An object that another operator managed before: what it wrote into the status and we do not want goes, once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+from kuberay.api.kinds import RAYCLUSTER
+from kuberay.api.objects import Object, RayObject, from_dict
+from kuberay.kube.client import Client
+from kuberay.kube.store import Store
+from kuberay.operator.executor import Executor
+from kuberay_testkit.builders import build_raycluster
+from kuberay_testkit.sim.server import SimServer
+from kuberay_testkit.sim.transport import SimTransport
+from kuberay_testkit.sim.virtual import in_virtual_time
+
+CONDITION = {"status": "True", "reason": "R", "message": "", "lastTransitionTime": "2026-01-01T00:00:00Z"}
+
+
+def condition(kind: str) -> dict[str, Any]:
+    return {"type": kind, **CONDITION}
+
+
+@in_virtual_time
+async def test_fields_and_conditions_of_the_former_operator_do_not_stay() -> None:
+    server = SimServer()
+    transport = SimTransport(server)
+    server.create(build_raycluster("rc", namespace="ns"))
+    former = {
+        "state": "ready",
+        "readyWorkerReplicas": 3,
+        "conditions": [condition("ReplicaFailure"), condition("Ours")],
+    }
+    body = await Client(transport, field_manager="manager").merge_patch(
+        RAYCLUSTER, "ns", "rc", {"status": former}, subresource="status"
+    )
+    store = Store()
+
+    def ignore(_kind: Any, _obj: Object) -> None:
+        return None
+
+    executor = Executor(Client(transport), store, server.now, ignore)
+    owner = from_dict(RAYCLUSTER, orjson.loads(body))
+    assert isinstance(owner, RayObject)
+    store.upsert(RAYCLUSTER, owner)
+    wanted = {"state": "ready", "conditions": [condition("Ours")]}
+    await executor.apply_status(RAYCLUSTER, owner, wanted)
+    live = server.peek(RAYCLUSTER, "ns", "rc")
+    assert live is not None
+    assert live["status"] == wanted
+
+    server.calls.clear()
+    current = store.get(RAYCLUSTER, "ns", "rc")
+    assert isinstance(current, RayObject)
+    await executor.apply_status(RAYCLUSTER, current, {**wanted, "state": "suspended"})
+    assert len(server.calls) == 1, "the second write finds nothing to clean up"
