@@ -11,7 +11,7 @@ import copy
 from typing import Any
 
 import orjson
-from kuberay.api.kinds import EVENT, POD, RAYCLUSTER, Kind
+from kuberay.api.kinds import EVENT, RAYCLUSTER, Kind
 from kuberay.kube.client import Client
 from kuberay.operator.offline import render
 from kuberay.operator.settings import Settings
@@ -19,8 +19,6 @@ from kuberay.operator.start import PLANS, assemble_plugins
 from kuberay.plan.config import PlanConfig
 
 from bench.workload import NAMESPACE, raycluster
-
-KINDS = {"Pod": POD}
 
 
 def children_of_one() -> list[dict[str, Any]]:

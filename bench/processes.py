@@ -28,7 +28,7 @@ def cost(pid: int) -> Cost:
     return Cost(cpu, peak)
 
 
-def find_component(cluster: str, component: str) -> int | None:
+def find_component(component: str) -> int | None:
     """Pid of a component of the development cluster, by the command line of processes in its network namespace."""
     own = os.readlink("/proc/self/ns/net")
     for entry in Path("/proc").iterdir():

@@ -229,7 +229,7 @@ async def _count(client: Client, kind: Kind, field: str = "") -> int:
 
 
 def _server() -> int:
-    pid = find_component("bench", "apiserver")
+    pid = find_component("apiserver")
     if pid is None:
         raise SystemExit("no API server in this network; run through: dev/cluster exec")
     return pid
@@ -238,7 +238,7 @@ def _server() -> int:
 def _costs(server: int) -> dict[str, Cost]:
     found = {"apiserver": cost(server)}
     for name in ("etcd", "fakekubelet", "controller-manager"):
-        pid = find_component("bench", name)
+        pid = find_component(name)
         if pid is not None:
             found[name] = cost(pid)
     return found

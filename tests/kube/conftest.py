@@ -6,7 +6,6 @@ A missing cluster fails the run; nothing is skipped.
 
 from __future__ import annotations
 
-import asyncio
 import os
 import subprocess
 import sys
@@ -70,4 +69,3 @@ async def world(client: Client, request: pytest.FixtureRequest) -> AsyncIterator
     """A fresh namespace of the test's own, deleted afterwards."""
     async with World.create(client, request.node.name) as world:
         yield world
-    await asyncio.sleep(0)

@@ -13,7 +13,7 @@ import subprocess
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -143,7 +143,6 @@ class World:
 
     client: Client
     namespace: str
-    problems: list[str] = field(default_factory=list)
 
     @classmethod
     @asynccontextmanager
@@ -170,7 +169,7 @@ class World:
             with suppress(ApiError):
                 await client.transport.request("DELETE", NAMESPACE.path(None, namespace))
 
-    async def put(self, manifest: dict[str, Any], *, manager: str = "kubectl") -> dict[str, Any]:
+    async def put(self, manifest: dict[str, Any]) -> dict[str, Any]:
         """Create or replace, as ``kubectl replace`` would."""
         kind = kind_of(manifest)
         body = {**manifest, "metadata": {**manifest["metadata"], "namespace": self.namespace}}

@@ -32,6 +32,11 @@ class ApiError(Exception):
         self.causes = causes
         """Reasons among the details, for example ``NamespaceTerminating``."""
 
+    @property
+    def namespace_is_going(self) -> bool:
+        """Whether nothing can be created because the namespace is being deleted."""
+        return "NamespaceTerminating" in self.causes
+
 
 class NotFoundError(ApiError):
     """404: the object, or the whole kind, does not exist."""

@@ -207,7 +207,7 @@ class Controller:
                     delay = timedelta(0)
         self._tell(key, obj, [*done, *planned])
         if outcome.error is not None:
-            if isinstance(outcome.error, ApiError) and "NamespaceTerminating" in outcome.error.causes:
+            if isinstance(outcome.error, ApiError) and outcome.error.namespace_is_going:
                 # The object itself is about to go; nothing can or should be created for it any more.
                 return delay
             raise RetryError(str(outcome.error)) from outcome.error

@@ -129,7 +129,7 @@ class Executor:
             text = _explain(write, error)
             if write.failed is not None:
                 outcome.events.append(write.failed(text))
-            going = isinstance(error, ApiError) and "NamespaceTerminating" in error.causes
+            going = isinstance(error, ApiError) and error.namespace_is_going
             log.log(
                 logging.DEBUG if going else logging.WARNING,
                 "%s %s %s/%s failed: %s",

@@ -49,11 +49,6 @@ def with_owner(ctx: Context, owner: OwnerContext) -> Context:
     return replace(ctx, owner=owner)
 
 
-def copy_context(ctx: Context, settings: Any) -> Context:
-    """*ctx* for one plugin: deep copies inside, and the plugin's own *settings* in the owner context."""
-    return with_owner(ctx, copy_owner(owner_of(ctx), settings))
-
-
 def copy_owner(ctx: OwnerContext, settings: Any) -> OwnerContext:
     """A deep copy with a plugin's own *settings*."""
     spec = copy_json(ctx.spec)

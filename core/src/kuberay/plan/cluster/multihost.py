@@ -8,11 +8,17 @@ from __future__ import annotations
 from kuberay.api import names
 from kuberay.api.cluster import WorkerGroupSpec
 from kuberay.api.objects import Pod
-from kuberay.plan.build.pods import PodPlace
 from kuberay.plan.cluster import deletions
 from kuberay.plan.cluster.pod_decision import ClusterPass, PodDecision
 from kuberay.plan.cluster.pod_health import deletion_reason
-from kuberay.plan.cluster.replica_labels import free_indices, label_number, replica_index, victim_rank, worker_prefix
+from kuberay.plan.cluster.replica_labels import (
+    free_indices,
+    label_number,
+    replica_index,
+    victim_rank,
+    worker_place,
+    worker_prefix,
+)
 
 
 def decide_multi_host(cluster: ClusterPass, group: WorkerGroupSpec, pods: list[Pod]) -> PodDecision:
@@ -43,7 +49,7 @@ def decide_multi_host(cluster: ClusterPass, group: WorkerGroupSpec, pods: list[P
         index = replica_index(hosts[0])
         for pod in hosts:
             host = label_number(pod, names.LABEL_HOST_INDEX)
-            decision.keep.append((_place(cluster, group, pod.name, index, host, replica), pod))
+            decision.keep.append((worker_place(cluster.name, group, pod.name, index, host=host, replica=replica), pod))
     if surplus < 0:
         _create(cluster, decision, group, -surplus, valid, replicas)
     return decision
@@ -80,19 +86,4 @@ def _create(
         replica = cluster.namer.replica(group.group_name, index, replicas)
         for host in range(group.num_of_hosts):
             name = cluster.namer.pod(prefix, group.group_name, index, host)
-            decision.create.append(_place(cluster, group, name, index, host, replica))
-
-
-def _place(
-    cluster: ClusterPass, group: WorkerGroupSpec, name: str, index: int | None, host: int | None, replica: str
-) -> PodPlace:
-    return PodPlace(
-        node_type="worker",
-        group=group,
-        group_name=group.group_name,
-        name=name,
-        generate_name=worker_prefix(cluster.name, group),
-        replica_index=index,
-        host_index=host,
-        replica_name=replica,
-    )
+            decision.create.append(worker_place(cluster.name, group, name, index, host=host, replica=replica))

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from kuberay.api import names
 from kuberay.api.cluster import WorkerGroupSpec
 from kuberay.api.objects import Pod
+from kuberay.plan.build.pods import PodPlace
 from kuberay.plan.cluster.pod_health import is_ready
 
 _LAST = 2**31
@@ -40,6 +41,22 @@ def free_indices(used: Iterable[int | None]) -> Iterator[int]:
 def worker_prefix(cluster: str, group: WorkerGroupSpec) -> str:
     """``generateName`` of a group's pods."""
     return names.pod_name_prefix(f"{cluster}-{group.group_name}", names.WORKER)
+
+
+def worker_place(
+    cluster: str, group: WorkerGroupSpec, name: str, index: int | None, *, host: int | None = None, replica: str = ""
+) -> PodPlace:
+    """The place of one worker; *host* and *replica* only in groups of several hosts a replica."""
+    return PodPlace(
+        node_type="worker",
+        group=group,
+        group_name=group.group_name,
+        name=name,
+        generate_name=worker_prefix(cluster, group),
+        replica_index=index,
+        host_index=host,
+        replica_name=replica,
+    )
 
 
 def victim_rank(hosts: Sequence[Pod], *, going: bool) -> tuple[int, int, str]:

@@ -8,12 +8,11 @@ from __future__ import annotations
 from kuberay.api import names
 from kuberay.api.cluster import WorkerGroupSpec
 from kuberay.api.objects import Pod
-from kuberay.plan.build.pods import PodPlace
 from kuberay.plan.cluster import deletions
 from kuberay.plan.cluster.multihost import decide_multi_host
 from kuberay.plan.cluster.pod_decision import ClusterPass, PodDecision
 from kuberay.plan.cluster.pod_health import deletion_reason, is_over
-from kuberay.plan.cluster.replica_labels import free_indices, replica_index, victim_rank, worker_prefix
+from kuberay.plan.cluster.replica_labels import free_indices, replica_index, victim_rank, worker_place, worker_prefix
 
 
 def decide_workers(cluster: ClusterPass) -> PodDecision:
@@ -64,7 +63,7 @@ def _decide_group(cluster: ClusterPass, group: WorkerGroupSpec, pods: list[Pod])
             running.remove(pod)
             if not pod.deleting and pod.name not in going:
                 decision.delete.append(deletions.surplus_worker(pod))
-    decision.keep += [(_place(cluster, group, pod.name, replica_index(pod)), pod) for pod in running]
+    decision.keep += [(worker_place(cluster.name, group, pod.name, replica_index(pod)), pod) for pod in running]
     if surplus < 0:
         indices = free_indices(replica_index(pod) for pod in running)
         # Without index labels the number only spreads names; counting on from the pods there are is as good.
@@ -73,16 +72,5 @@ def _decide_group(cluster: ClusterPass, group: WorkerGroupSpec, pods: list[Pod])
         for _ in range(-surplus):
             number = next(numbers)
             name = cluster.namer.pod(prefix, group.group_name, number, 0)
-            decision.create.append(_place(cluster, group, name, number if cluster.indexed else None))
+            decision.create.append(worker_place(cluster.name, group, name, number if cluster.indexed else None))
     return decision
-
-
-def _place(cluster: ClusterPass, group: WorkerGroupSpec, name: str, index: int | None) -> PodPlace:
-    return PodPlace(
-        node_type="worker",
-        group=group,
-        group_name=group.group_name,
-        name=name,
-        generate_name=worker_prefix(cluster.name, group),
-        replica_index=index,
-    )

@@ -1,12 +1,12 @@
-"""How a RayJob's own RayCluster is deleted. Clusters it does not control are left alone (RJ-05).
+"""How what a RayJob made is deleted: its own RayCluster, and its other children. Clusters it does not control are left alone (RJ-05).
 
 Source: spec rayjob.md 4.8 and 7.1.
 """
 
 from __future__ import annotations
 
-from kuberay.api.kinds import RAYCLUSTER
-from kuberay.api.objects import RayObject
+from kuberay.api.kinds import RAYCLUSTER, Kind
+from kuberay.api.objects import Object, RayObject
 from kuberay.plan.job.draft import Draft
 from kuberay.plan.job.ray_cluster import owned_by
 from kuberay.plan.model import Delete, Event, Write
@@ -16,16 +16,17 @@ def delete_cluster(draft: Draft, cluster: RayObject | None) -> list[Write]:
     """The delete of *cluster*; nothing when it is gone, going, or not the RayJob's."""
     if cluster is None or cluster.deleting or not draft.uses_own_cluster or not owned_by(draft, cluster):
         return []
-    where = f"{cluster.namespace}/{cluster.name}"
-    return [
-        Delete(
-            kind=RAYCLUSTER,
-            namespace=cluster.namespace,
-            name=cluster.name,
-            uid=cluster.uid,
-            done=Event("DeletedRayCluster", f"Deleted cluster {where}", action="Delete"),
-            failed=lambda error: Event(
-                "FailedToDeleteRayCluster", f"Failed to delete cluster {where}: {error}", "Warning", "Delete"
-            ),
-        )
-    ]
+    return [delete_child(RAYCLUSTER, cluster, "RayCluster", "cluster")]
+
+
+def delete_child(kind: Kind, child: Object, reason: str, words: str) -> Delete:
+    """The delete of a RayJob's child, with the events ``Deleted<reason>`` and ``FailedToDelete<reason>``."""
+    what = f"{words} {child.namespace}/{child.name}"
+    return Delete(
+        kind=kind,
+        namespace=child.namespace,
+        name=child.name,
+        uid=child.uid,
+        done=Event(f"Deleted{reason}", f"Deleted {what}", action="Delete"),
+        failed=lambda error: Event(f"FailedToDelete{reason}", f"Failed to delete {what}: {error}", "Warning", "Delete"),
+    )

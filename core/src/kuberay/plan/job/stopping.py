@@ -8,13 +8,13 @@ from __future__ import annotations
 from kuberay.api.job import JobDeploymentStatus
 from kuberay.api.kinds import JOB
 from kuberay.plan.job import hook_calls
-from kuberay.plan.job.cluster_removal import delete_cluster
+from kuberay.plan.job.cluster_removal import delete_child, delete_cluster
 from kuberay.plan.job.draft import Draft
 from kuberay.plan.job.modes import mode_of
 from kuberay.plan.job.ray_cluster import find_cluster, owned_by
 from kuberay.plan.job.starting import begin
 from kuberay.plan.job.submitter_watch import look_at_submitter
-from kuberay.plan.model import Delete, Event, Write
+from kuberay.plan.model import Write
 
 _OF_THE_ATTEMPT = (
     "rayClusterStatus",
@@ -59,23 +59,8 @@ def _remains(draft: Draft) -> tuple[list[str], list[Write]]:
     submitter = look_at_submitter(draft).job if mode is not None and mode.submitter_job else None
     if submitter is not None:
         remains.append(f"Job {submitter.name}")
-        where = f"{submitter.namespace}/{submitter.name}"
         if not submitter.deleting:
-            deletes.append(
-                Delete(
-                    kind=JOB,
-                    namespace=submitter.namespace,
-                    name=submitter.name,
-                    uid=submitter.uid,
-                    done=Event("DeletedRayJobSubmitter", f"Deleted submitter K8s Job {where}", action="Delete"),
-                    failed=lambda error: Event(
-                        "FailedToDeleteRayJobSubmitter",
-                        f"Failed to delete submitter K8s Job {where}: {error}",
-                        "Warning",
-                        "Delete",
-                    ),
-                )
-            )
+            deletes.append(delete_child(JOB, submitter, "RayJobSubmitter", "submitter K8s Job"))
     return remains, deletes
 
 
