@@ -13,7 +13,7 @@ from kuberay.plan.build.pods import PodPlace
 from kuberay.plan.cluster.children import Children
 from kuberay.plan.cluster.form import ClusterForm
 from kuberay.plan.cluster.pod_names import PodNamer
-from kuberay.plan.model import Delete
+from kuberay.plan.model import Probe, Write
 from kuberay.plan.observed import Observed
 
 
@@ -25,6 +25,8 @@ class ClusterPass:
     form: ClusterForm
     children: Children
     namer: PodNamer
+    probes: list[Probe] = field(default_factory=list)
+    """What this pass wants asked of the outside; any decision may add to it."""
 
     @property
     def name(self) -> str:
@@ -56,7 +58,8 @@ class PodDecision:
 
     keep: list[tuple[PodPlace, Pod]] = field(default_factory=list)
     create: list[PodPlace] = field(default_factory=list)
-    delete: list[Delete] = field(default_factory=list)
+    delete: list[Write] = field(default_factory=list)
+    """Deletions, and what comes before one (a worker that is drained first)."""
     blocked: str = ""
     """One sentence why nothing was decided; empty otherwise."""
 

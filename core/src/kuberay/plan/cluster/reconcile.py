@@ -62,8 +62,8 @@ def plan_cluster(observed: Observed) -> Plan:
     if plugin_problems:
         return refuse(observed, plugin_problems)
     children = observe_children(observed, head_service_name(obj.name, form.spec))
-    cluster = ClusterPass(observed, form, children, PodNamer(obj, observed.view))
-    return _Pass(cluster, owner, probes, list(failures)).run()
+    cluster = ClusterPass(observed, form, children, PodNamer(obj, observed.view), probes)
+    return _Pass(cluster, owner, list(failures)).run()
 
 
 def _core_problems(observed: Observed, form: ClusterForm) -> Sequence[Problem]:
@@ -84,7 +84,6 @@ class _Pass:
 
     cluster: ClusterPass
     owner: OwnerContext
-    probes: list[Probe]
     failures: list[PluginFailure]
     plan: Plan = field(default_factory=Plan)
     hold: Hold | None = None
@@ -113,7 +112,7 @@ class _Pass:
         if observed.gate(STATUS_CONDITIONS):
             self._set_conditions(conditions, suspend, missing)
         self._set_status(conditions)
-        plan.probes = self.probes
+        plan.probes = cluster.probes
         plan.waiting = self._waiting(suspend, missing)
         plan.requeue_after = timedelta(0) if suspend.resumes else observed.config.requeue_period or None
         return plan

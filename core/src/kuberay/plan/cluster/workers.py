@@ -9,6 +9,7 @@ from kuberay.api import names
 from kuberay.api.cluster import WorkerGroupSpec
 from kuberay.api.objects import Pod
 from kuberay.plan.cluster import deletions
+from kuberay.plan.cluster.drain import let_go
 from kuberay.plan.cluster.multihost import decide_multi_host
 from kuberay.plan.cluster.pod_decision import ClusterPass, PodDecision
 from kuberay.plan.cluster.pod_health import deletion_reason, is_over
@@ -30,7 +31,8 @@ def decide_workers(cluster: ClusterPass) -> PodDecision:
             decision.merge(_decide_group(cluster, group, pods))
     for name, pods in cluster.children.groups.items():
         if name not in seen:
-            decision.delete += [deletions.leftover_worker(pod, name) for pod in deletions.living(pods)]
+            for pod in deletions.living(pods):
+                decision.delete += let_go(cluster, pod, deletions.leftover_worker(pod, name))
     return decision
 
 
@@ -62,7 +64,7 @@ def _decide_group(cluster: ClusterPass, group: WorkerGroupSpec, pods: list[Pod])
         for pod in victims:
             running.remove(pod)
             if not pod.deleting and pod.name not in going:
-                decision.delete.append(deletions.surplus_worker(pod))
+                decision.delete += let_go(cluster, pod, deletions.surplus_worker(pod))
     decision.keep += [(worker_place(cluster.name, group, pod.name, replica_index(pod)), pod) for pod in running]
     if surplus < 0:
         indices = free_indices(replica_index(pod) for pod in running)
