@@ -10,6 +10,9 @@ IMAGE ?=
 RAY_IMAGE ?=
 # bench: how many RayClusters.
 CLUSTERS ?= 1000
+# sim: how many steps at least, or one seed only, to play a failure again (make sim SEED=42).
+STEPS ?= 1000000
+SEED ?=
 # Names of the clusters that tests use; two checkouts can run side by side with different prefixes.
 PREFIX ?= test
 # More words for pytest, for example: make test-e2e PYTEST="-k autoscal -x"
@@ -54,10 +57,10 @@ demo-down: sync ## remove everything the demo made
 
 .PHONY: test
 test: ## everything needed before a merge: unit, packages, simulation, API server, short end-to-end
-	@python3 dev/levels.py test-unit test-packaging cluster-build sim test-kube test-e2e
+	@python3 dev/levels.py test-unit test-packaging cluster-build test-sim test-kube test-e2e
 
 .PHONY: test-all
-test-all: ## as `test`, with every end-to-end test
+test-all: ## as `test`, with the long simulation and every end-to-end test
 	@python3 dev/levels.py test-unit test-packaging cluster-build sim test-kube test-e2e-all
 
 .PHONY: test-unit
@@ -68,9 +71,14 @@ test-unit: sync ## unit tests of core, plugins and testkit
 test-packaging: sync ## build every wheel and install each alone
 	@$(BIN)/pytest -q tests/packaging $(PYTEST)
 
-.PHONY: sim
-sim: sync ## the real runtime on a simulated Kubernetes, with faults
+.PHONY: test-sim
+test-sim: sync ## the real runtime on a simulated Kubernetes, with faults: a few seeds
 	@$(BIN)/pytest -q tests/sim $(PYTEST)
+
+.PHONY: sim
+sim: sync ## as test-sim, then many seeds of random scripts until STEPS steps are made; SEED=n plays only that one
+	@if [ -z "$(SEED)" ]; then $(BIN)/pytest -q tests/sim $(PYTEST); fi
+	$(BIN)/python -m kuberay_testkit.sim.long --steps $(STEPS) $(if $(SEED),--seed $(SEED)) --plugin autoscaler-v2
 
 .PHONY: test-kube
 test-kube: sync ## against a real API server, pods played by a fake kubelet
@@ -87,8 +95,8 @@ test-e2e-all: sync ## real containers and real Ray: everything
 .PHONY: bench
 bench: sync cluster-build ## load and cost of CLUSTERS RayClusters against the floor (docs/performance.md)
 	@mkdir -p .cache/bench
-	bench/scenario.sh --clusters $(CLUSTERS) --floor > .cache/bench/floor.json
-	bench/scenario.sh --clusters $(CLUSTERS) > .cache/bench/operator.json
+	bench/scenario.sh --clusters $(CLUSTERS) --floor --phases > .cache/bench/floor.json
+	bench/scenario.sh --clusters $(CLUSTERS) --phases > .cache/bench/operator.json
 	bench/scenario.sh --clusters 100 --quiet 1 > .cache/bench/small.json
 	$(BIN)/python -m bench.report .cache/bench/floor.json .cache/bench/operator.json .cache/bench/small.json
 

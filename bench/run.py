@@ -29,6 +29,7 @@ from kuberay.kube.errors import AlreadyExistsError
 from kuberay.kube.http import HttpTransport
 
 from bench.floor import make_all
+from bench.phases import deletion, edits
 from bench.processes import Cost, cost, find_component
 from bench.workload import NAMESPACE, WORKERS, raycluster
 
@@ -60,6 +61,7 @@ async def _floor(client: Client, arguments: argparse.Namespace) -> dict[str, Any
         "clusters": arguments.clusters,
         "seconds": time.monotonic() - started,
         **_spent(before, _costs(server), arguments.clusters),
+        **(await deletion(client) if arguments.phases else {}),
     }
 
 
@@ -93,6 +95,9 @@ async def _operator(client: Client, arguments: argparse.Namespace) -> dict[str, 
         quiet_from = await _object_requests()
         await asyncio.sleep(arguments.quiet)
         quiet = await _object_requests() - quiet_from
+        phases: dict[str, Any] = {}
+        if arguments.phases:
+            phases = {**await edits(client, arguments.clusters), **await deletion(client)}
         return {
             "who": "operator",
             "clusters": arguments.clusters,
@@ -110,6 +115,7 @@ async def _operator(client: Client, arguments: argparse.Namespace) -> dict[str, 
             "pods": pods,
             "pods_wanted": arguments.clusters * (WORKERS + 1),
             **spent,
+            **phases,
         }
     finally:
         if process.poll() is None:
@@ -255,6 +261,7 @@ if __name__ == "__main__":
     parser.add_argument("--concurrency", type=int, default=16)
     parser.add_argument("--floor", action="store_true")
     parser.add_argument("--kill-after", type=float, default=0.0, help="SIGKILL the operator this long after the load")
+    parser.add_argument("--phases", action="store_true", help="also measure edits, and the deletion of everything")
     parser.add_argument("--quiet", type=float, default=10.0, help="seconds to count requests once all is settled")
     parser.add_argument(
         "--command",
