@@ -13,12 +13,14 @@ from kuberay.api.crd_files import crd_files
 from kuberay.cli import settings_docs
 from kuberay.plugins import hook_docs
 
-from dev import differences, rbac_file
+from dev import conditions, differences, rbac_file, samples
 
 ROOT = Path(__file__).resolve().parent.parent
 
 PAGES: dict[str, Callable[[], str]] = {
     "config/rbac/operator.yaml": rbac_file.render,
+    "config/samples/README.md": samples.render,
+    "docs/conditions.md": conditions.render,
     "docs/differences.md": lambda: differences.render(ROOT / "docs" / "differences.d"),
     "docs/hooks.md": hook_docs.render,
     "docs/settings.md": settings_docs.render,

@@ -46,12 +46,14 @@ def build_everything() -> Built:
 
     def fetch_all() -> None:
         rays.extend(images.build_image(images.ray_image(version)) for version in images.ray_versions())
+        rays.append(images.ray_image(images.ray_versions()[0], images.NEXT_RAY))
+        made["redis"] = images.build_image(images.redis_image())
         made["below"] = images.build_image(images.operator_dependencies_image())
         made["operator"] = images.build_image(images.operator_image())
 
     _side_by_side(compile_all, fetch_all)
-    store = containerd.build_store([made["pause"], *rays, made["below"]])
-    return Built(paths["kubelite"], paths["coredns"], (made["pause"], *rays, made["operator"]), store)
+    store = containerd.build_store([made["pause"], *rays, made["redis"], made["below"]])
+    return Built(paths["kubelite"], paths["coredns"], (made["pause"], *rays, made["redis"], made["operator"]), store)
 
 
 def _side_by_side(*lines: Callable[[], None]) -> None:

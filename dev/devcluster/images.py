@@ -13,6 +13,7 @@ from devcluster.layers import BASE, Layer
 from devcluster.steps import StepFailed, run
 
 DEFAULT_RAY_VERSION = "2.60.0"
+REDIS_IMAGE = "docker.io/library/redis:7"
 OPERATOR_IMAGE = "docker.io/kuberay/operator:dev"
 PAUSE_IMAGE = "localhost/pause:1"
 OPERATOR_USER = 65532
@@ -37,8 +38,10 @@ def ray_versions() -> list[str]:
     return (os.environ.get("KUBERAY_DEV_RAY_VERSION") or DEFAULT_RAY_VERSION).replace(" ", "").split(",")
 
 
-def ray_image(version: str) -> Image:
-    """Ray as `rayproject/ray:<version>`, from Debian and PyPI: bash, wget, python and ray on PATH, user `ray`."""
+def ray_image(version: str, suffix: str = "") -> Image:
+    """Ray as `rayproject/ray:<version>`, from Debian and PyPI: bash, wget, python and ray on PATH, user `ray`.
+
+    *suffix* gives the same image another tag, for tests of upgrades."""
     script = f"""
 useradd --create-home --uid 1000 --gid users --shell /bin/bash ray
 uv venv --quiet --seed --python /usr/bin/python3 /opt/ray
@@ -48,8 +51,28 @@ echo "export PATH=/opt/ray/bin:\\$PATH" > /etc/profile.d/ray.sh
     layer = Layer(name=f"ray-{version}", title=f"the Ray {version} image", script=script, below=(BASE,))
     path = f"/opt/ray/bin:{SYSTEM_PATH}"
     env = {"PATH": path, "HOME": "/home/ray", "LANG": "C.UTF-8", "RAY_USAGE_STATS_ENABLED": "0"}
-    name = f"docker.io/rayproject/ray:{version}"
+    name = f"docker.io/rayproject/ray:{version}{suffix}"
     return Image(name, (BASE, layer), command=("/bin/bash",), user="1000:100", folder="/home/ray", env=env)
+
+
+NEXT_RAY = "-next"
+"""Tag suffix of the image that tests upgrade to."""
+
+
+def redis_image() -> Image:
+    """Redis as Debian packages it, under the name of the usual image; for fault tolerance of Ray heads."""
+    script = """
+printf '#!/bin/sh\\nexit 101\\n' > /usr/sbin/policy-rc.d
+chmod +x /usr/sbin/policy-rc.d
+apt-get -qq update
+DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends redis-server > /dev/null
+rm -rf /usr/sbin/policy-rc.d /var/lib/apt/lists/* /var/cache/apt/* /usr/share/doc /usr/share/man
+"""
+    layer = Layer(name="redis", title="the Redis image", script=script, below=(BASE,))
+    command = ("redis-server", "--bind", "0.0.0.0", "--protected-mode", "no", "--save", "")
+    return Image(
+        REDIS_IMAGE, (BASE, layer), command=command, user="65534:65534", folder="/tmp", env={"PATH": SYSTEM_PATH}
+    )
 
 
 def distributions() -> list[Path]:

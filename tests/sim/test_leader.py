@@ -150,7 +150,7 @@ def test_two_replicas_killed_and_restarted_in_turn_converge(seed: int) -> None:
             both = replicas(world)
             for replica in both:
                 replica.start()
-            playing = world.start(lambda _: script.play(world.server), client="users").main
+            playing = world.start(lambda _: script.play(world), client="users").main
             while not playing.done():
                 await world.pass_time(random.uniform(1, 30))
                 for replica in both:

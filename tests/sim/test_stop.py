@@ -177,7 +177,7 @@ def test_the_number_of_workers_changes_nothing_but_the_time(workers: int) -> Non
         script = write_script(3)
         async with RayWorld(seed=3, outcome=outcome_of) as world:
             SimOperator(world=world, workers=workers).start()
-            await script.play(world.server)
+            await script.play(world)
             await world.rest(quiet=100)
             expected = sum(count for (_, _), count in script.pods.items())
             pods = [pod for pod in world.server.objects(POD, NAMESPACE) if pod["metadata"]["name"].startswith("rc")]

@@ -12,22 +12,38 @@ DATA = Path(__file__).parents[2] / "core" / "tests" / "data" / "golden"
 
 RAYCLUSTER = [
     "api-v1alpha1",
+    "auth-mode-unset",
+    "auth-token",
     "auth-token-own-secret",
     "autoscale-default",
     "autoscale-no-random-delete",
     "autoscale-own-command",
     "autoscale-own-sa",
+    "autoscale-token",
     "autoscale-v1",
     "autoscale-v2-full",
+    "container-ports",
     "devices",
+    "gcsft-annotation",
     "gcsft-annotation-false",
+    "gcsft-delete-job",
+    "gcsft-empty-options",
+    "gcsft-rocksdb",
+    "gcsft-rocksdb-own-claim",
+    "gcsft-value",
     "group-resources",
+    "head-svc-template",
+    "ingress-collision",
+    "ingress-options",
+    "ingress-plain",
     "managed-by-kuberay",
     "managed-by-other",
     "minimal-head",
     "multihost-indexed",
     "multihost-mixed",
     "multihost-plain",
+    "name-53-chars",
+    "name-cut-digit",
     "no-ray-version",
     "old-ray-probes",
     "one-group",
@@ -58,6 +74,7 @@ RAYCLUSTER = [
 RAYJOB = [
     "job-all-limits",
     "job-autoscale",
+    "job-gcsft",
     "job-managed-elsewhere",
     "job-minimal",
     "job-name-47-chars",
@@ -134,11 +151,23 @@ def folder(case: str) -> Path:
     return PLUGINS / area / "tests" / "data" / name if area == "volcano" else DATA / case
 
 
-OUR_CONDITIONS = frozenset({"RayClusterSpecValid", "RayJobSpecValid", "PodsWaiting", "PluginFailed"})
+OUR_CONDITIONS = frozenset(
+    {
+        "RayClusterSpecValid",
+        "RayJobSpecValid",
+        "PodsWaiting",
+        "PluginFailed",
+        "IngressConflict",
+        "GcsStorageProblem",
+    }
+)
+
+OBSERVED_GENERATION = {"raycluster/gcsft-delete-job": 1}
+"""Cases where KubeRay's own write raised the generation (it adds defaults when it adds its finalizer); ours does not."""
 
 DIFFERENT: dict[str, str] = {
     "rayjob/job-autoscale": "a headService without a spec is copied as it was given, without 'spec: {}'",
-    "raycluster/params-ports": "the head service's default ports follow the ports given to ray start",
+    "raycluster/params-ports": "the head service's default ports and the metrics port of pods follow the ports given to ray start",
     "volcano/volcano-cluster": "no event tells of pods deleted when there were none",
     "raycluster/suspend-group": "no event tells of pods deleted when there were none",
     "rayjob/job-quoting": "operators and quotes of a compound entrypoint reach Ray, not the submitter's shell",

@@ -21,8 +21,10 @@ import orjson
 from kuberay.api.crd import crds
 from kuberay.api.kinds import (
     EVENT,
+    INGRESS,
     JOB,
     NAMESPACE,
+    PERSISTENT_VOLUME_CLAIM,
     POD,
     RAYCLUSTER,
     RAYJOB,
@@ -37,7 +39,19 @@ from kuberay.kube.client import Client
 from kuberay.kube.errors import AlreadyExistsError, ApiError, NotFoundError
 
 PODGROUP = Kind("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
-CHILD_KINDS = (POD, SERVICE, JOB, SERVICE_ACCOUNT, ROLE, ROLE_BINDING, SECRET, RAYCLUSTER, PODGROUP)
+CHILD_KINDS = (
+    POD,
+    SERVICE,
+    JOB,
+    SERVICE_ACCOUNT,
+    ROLE,
+    ROLE_BINDING,
+    SECRET,
+    INGRESS,
+    PERSISTENT_VOLUME_CLAIM,
+    RAYCLUSTER,
+    PODGROUP,
+)
 RAY_KINDS = (RAYCLUSTER, RAYJOB)
 
 PODGROUP_CRD = """
@@ -166,6 +180,9 @@ class World:
                 for obj in await world.list(kind):
                     with suppress(ApiError):
                         await world.delete(kind, obj["metadata"]["name"])
+                        if kind == RAYCLUSTER:
+                            # Nobody waits here for a cleanup Job that never ends.
+                            await world.patch(kind, obj["metadata"]["name"], {"metadata": {"finalizers": None}})
             with suppress(ApiError):
                 await client.transport.request("DELETE", NAMESPACE.path(None, namespace))
 

@@ -11,12 +11,15 @@ from kuberay.api.crd_files import crd_files
 CONFIG = Path(__file__).parents[3] / "config/crd"
 CLUSTER_FIELDS = (
     "authOptions autoscalerOptions enableInTreeAutoscaling gcsFaultToleranceOptions headGroupSpec headServiceAnnotations"
-    " historyServerOptions managedBy networkPolicy rayVersion suspend tlsOptions upgradeStrategy workerGroupSpecs"
+    " historyServerOptions lifecycle managedBy networkPolicy rayVersion suspend tlsOptions upgradeStrategy"
+    " workerGroupSpecs"
 )
-HEAD_FIELDS = "enableIngress headService ingressOptions labels rayStartParams resources serviceType template"
+HEAD_FIELDS = (
+    "disruptionBudget enableIngress headService ingressOptions labels rayStartParams resources serviceType template"
+)
 GROUP_FIELDS = (
-    "groupName idleTimeoutSeconds labels maxReplicas minReplicas numOfHosts priority rayStartParams replicas resources"
-    " scaleStrategy suspend template"
+    "disruptionBudget fallback groupName idleTimeoutSeconds labels maxReplicas minReplicas numOfHosts priority rayStartParams"
+    " replicas resources scaleStrategy suspend template"
 )
 AUTOSCALER_FIELDS = (
     "args command env envFrom idleTimeoutSeconds image imagePullPolicy resources securityContext upscalingMode version"
@@ -29,8 +32,8 @@ JOB_FIELDS = (
 )
 CLUSTER_STATUS_FIELDS = (
     "availableWorkerReplicas conditions desiredCPU desiredGPU desiredMemory desiredTPU desiredWorkerReplicas endpoints"
-    " head lastUpdateTime maxWorkerReplicas minWorkerReplicas observedGeneration readyWorkerReplicas reason state"
-    " stateTransitionTimes"
+    " fallbacks head lastUpdateTime maxWorkerReplicas minWorkerReplicas observedGeneration readyWorkerReplicas reason"
+    " resources state stateTransitionTimes workerGroups"
 )
 JOB_STATUS_FIELDS = (
     "conditions dashboardURL endTime failed jobDeploymentStatus jobId jobStatus jobStatusCheckFailureStartTime message"
@@ -107,12 +110,13 @@ def test_fields_are_complete(kind: str, path: str, fields: str, slim: bool) -> N
 @pytest.mark.parametrize(
     ("kind", "path", "enum"),
     [
-        ("RayCluster", "spec.upgradeStrategy.type", ["Recreate", "None"]),
+        ("RayCluster", "spec.upgradeStrategy.type", ["Recreate", "None", "Rolling"]),
         ("RayCluster", "spec.authOptions.mode", ["disabled", "token"]),
         ("RayCluster", "spec.gcsFaultToleranceOptions.backend", ["redis", "rocksdb"]),
         ("RayCluster", "spec.gcsFaultToleranceOptions.storage.deletionPolicy", ["DeleteWithCluster", "Retain"]),
         ("RayCluster", "spec.networkPolicy.mode", ["DenyAll", "DenyAllIngress", "DenyAllEgress"]),
         ("RayCluster", "spec.autoscalerOptions.version", ["v1", "v2"]),
+        ("RayCluster", "spec.lifecycle.action", ["Suspend", "Delete"]),
         ("RayCluster", "spec.autoscalerOptions.upscalingMode", ["Default", "Aggressive", "Conservative"]),
         (
             "RayCluster",

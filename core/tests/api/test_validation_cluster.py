@@ -282,6 +282,36 @@ def collector(**env: str) -> dict[str, Any]:
             "The RayCluster spec is invalid: Spec.UpgradeStrategy.Type value Slowly is invalid, valid options are"
             " Recreate or None",
         ),
+        (
+            spec(upgradeStrategy={"type": "Rolling", "maxUnavailable": "half"}),
+            "spec.upgradeStrategy.maxUnavailable",
+            "maxUnavailable 'half' must be a whole number or a percentage such as 25%",
+        ),
+        (
+            spec(upgradeStrategy={"type": "Rolling", "maxUnavailable": -1}),
+            "spec.upgradeStrategy.maxUnavailable",
+            "maxUnavailable -1 must not be negative",
+        ),
+        (
+            spec(upgradeStrategy={"type": "Rolling", "maxUnavailable": "101%"}),
+            "spec.upgradeStrategy.maxUnavailable",
+            "maxUnavailable '101%' must not be more than 100%",
+        ),
+        (
+            spec(upgradeStrategy={"type": "Rolling", "maxSurge": "9" * 5000 + "%"}),
+            "spec.upgradeStrategy.maxSurge",
+            f"maxSurge '{'9' * 5000}%' must not be more than 10000%",
+        ),
+        (
+            spec(upgradeStrategy={"type": "Rolling", "maxUnavailable": "0%", "maxSurge": 0}),
+            "spec.upgradeStrategy.maxUnavailable",
+            "maxUnavailable may not be 0 when maxSurge is 0: no pod could ever be replaced",
+        ),
+        (
+            spec(upgradeStrategy={"type": "Rolling", "maxUnavailable": 0}),
+            "spec.upgradeStrategy.maxUnavailable",
+            "maxUnavailable may not be 0 when maxSurge is 0: no pod could ever be replaced",
+        ),
         (spec(groups=[group(), group()]), "spec.workerGroupSpecs[1].groupName", "worker group names must be unique"),
         (spec(groups=[group(groupName="")]), f"{GROUP}.groupName", "worker group name must not be empty"),
     ],
@@ -351,6 +381,9 @@ def test_gates(gate: str, raw: dict[str, Any], path: str) -> None:
         (spec(gcsFaultToleranceOptions={"backend": "rocksdb", "storage": {"size": "1Gi"}}), {}),
         (spec({"template": template(restartPolicy="Never")}, **V2), {}),
         (spec(upgradeStrategy={"type": "Recreate"}), {}),
+        (spec(upgradeStrategy={"type": "Rolling"}), {}),
+        (spec(upgradeStrategy={"type": "Rolling", "maxUnavailable": 0, "maxSurge": "1%"}), {}),
+        (spec(upgradeStrategy={"type": "Rolling", "maxUnavailable": "25%", "allowHeadRestart": True}), {}),
         (spec(groups=[group(groupName="Not_DNS")]), {}),
         (spec(**collector(STORAGE_BACKEND="local")), {}),
     ],

@@ -113,7 +113,7 @@ def test_plugins_are_listed_for_machines_and_people() -> None:
 def test_plugins_follow_the_configuration(write: Any) -> None:
     config = write("apiVersion: config.ray.io/v1alpha1\nkind: Configuration\nplugins: {enabled: [volcano]}\n")
     rows = {row["name"]: row["enabled"] for row in json.loads(kuberay("plugins", "--json", "--config", config).stdout)}
-    assert rows == {"autoscaler-v2": False, "volcano": True}
+    assert rows == {"autoscaler-v2": False, "mtls": False, "volcano": True}
 
 
 def test_render_prints_every_child(write: Any) -> None:

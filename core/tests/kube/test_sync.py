@@ -178,7 +178,7 @@ def test_set_values_once_applied_must_still_be_wanted() -> None:
 
 def test_kinds_without_a_spec_are_compared_too() -> None:
     server = SimServer()
-    role = {
+    role: dict[str, Any] = {
         "apiVersion": "rbac.authorization.k8s.io/v1",
         "kind": "Role",
         "metadata": {"name": "r", "namespace": "ns"},
@@ -192,6 +192,11 @@ def test_kinds_without_a_spec_are_compared_too() -> None:
     more["rules"][0]["verbs"].append("list")  # type: ignore[index]
     assert not in_sync(more, live)
     assert not in_sync({**role, "rules": []}, live)
+    widened = {"rules": [*role["rules"], {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]}
+    server.patch(ROLE, "ns", "r", widened, manager="somebody")
+    live = server.peek(ROLE, "ns", "r")
+    assert live is not None
+    assert not in_sync(role, live), "nobody may add to a list that is ours as a whole"
 
 
 @in_virtual_time

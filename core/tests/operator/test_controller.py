@@ -20,6 +20,7 @@ from kuberay.plan.model import Create, Event, Plan
 from kuberay.plan.observed import Observed
 from kuberay_testkit.builders import build_raycluster, build_rayjob
 from kuberay_testkit.dashboard import FakeDashboard
+from kuberay_testkit.drain import FakeDrain
 from kuberay_testkit.sim.faults import Faults
 from kuberay_testkit.sim.server import SimServer
 from kuberay_testkit.sim.transport import SimTransport
@@ -44,6 +45,7 @@ class World:
                 clock=self.server.clock,
                 recorder=self.recorder,
                 dashboard=FakeDashboard(),
+                drain=FakeDrain(),
                 hooks=NoHooks(),
                 config=PlanConfig(),
                 gates={},
@@ -211,6 +213,24 @@ async def test_a_failed_write_shows_in_the_status_and_is_tried_again_with_back_o
     assert world.status() == {"state": "ready"}
     assert world.server.count(verb="create", resource="pods") == 9
     assert world.server.count(verb="apply", resource="rayclusters") == 2
+    await world.end()
+
+
+@in_virtual_time
+async def test_a_deadline_is_kept_although_writes_fail_for_long() -> None:
+    def plan(observed: Observed) -> Plan:
+        ended = world.server.clock.elapsed() >= 100
+        return (
+            Plan()
+            if ended
+            else Plan(stages=[[pod_of(observed, "pod")]], look_by=timedelta(seconds=100 - world.server.clock.elapsed()))
+        )
+
+    world = World(plan)
+    world.server.faults = Faults().add("refuse", resource="pods", verb="create")
+    world.cluster()
+    await asyncio.sleep(101)
+    assert 99.9 <= world.passes[-1][1] <= 100.1
     await world.end()
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from typing import Any
 
 import orjson
 import pytest
-from kuberay.api.kinds import POD, RAYCLUSTER, SERVICE, Kind
-from kuberay.api.objects import Object, RayObject, decode, from_dict
+from kuberay.api.kinds import NAMESPACE, POD, RAYCLUSTER, SECRET, SERVICE, Kind
+from kuberay.api.objects import Object, Pod, RayObject, decode, from_dict
 from kuberay.kube.client import Client
-from kuberay.kube.errors import ApiError, ConflictError
+from kuberay.kube.errors import ApiError, ConflictError, NotFoundError
 from kuberay.kube.store import Store
 from kuberay.operator.executor import FIRST_BATCH, Executor, Outcome
-from kuberay.plan.model import Apply, Create, Delete, Event, Patch, Write
+from kuberay.plan.model import NAMESPACE_TERMINATING, Apply, Create, Delete, Event, Patch, Write
 from kuberay_testkit.builders import build_raycluster
 from kuberay_testkit.sim.faults import Faults
 from kuberay_testkit.sim.server import SimServer
@@ -364,6 +365,36 @@ async def test_a_patch_can_be_conditional() -> None:
 
 
 @in_virtual_time
+async def test_a_json_patch_of_a_subresource() -> None:
+    world = World()
+    made = world.pod("p")
+    made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}, "limits": {"cpu": "2"}}
+    world.server.create(made)
+    path = "/spec/containers/0/resources/requests/cpu"
+
+    def resize(uid: str) -> Patch:
+        operations = [
+            {"op": "test", "path": "/metadata/uid", "value": uid},
+            {"op": "replace", "path": path, "value": "2"},
+        ]
+        return Patch(
+            kind=POD, namespace="ns", name="p", operations=operations, subresource="resize", marker="M", done=DONE
+        )
+
+    outcome = await world.run([resize("another")])
+    assert outcome.failure is not None
+    assert (outcome.failure.marker, outcome.failure.reason) == ("M", "Invalid")
+    stored = world.server.peek(POD, "ns", "p")
+    assert stored is not None
+    assert (await world.run([resize(stored["metadata"]["uid"])])).events == [DONE]
+    held = world.stored(POD, "p")
+    assert isinstance(held, Pod)
+    resources = held.spec.containers[0].resources
+    assert resources is not None
+    assert (resources.requests, resources.limits) == ({"cpu": "2"}, {"cpu": "2"})
+
+
+@in_virtual_time
 async def test_a_status_is_applied_whole_and_says_whether_it_was_news() -> None:
     world = World()
 
@@ -396,3 +427,116 @@ async def test_the_status_of_an_object_that_is_gone_changed_or_replaced_is_not_w
     cluster = world.server.peek(RAYCLUSTER, "ns", "rc")
     assert cluster is not None
     assert "status" not in cluster
+
+
+def secret(world: World, **more: Any) -> Create:
+    body = world.body(SECRET, "token")
+    return Create(kind=SECRET, namespace="ns", name="token", body=body, done=DONE, any_owner=True, **more)
+
+
+@in_virtual_time
+async def test_random_data_is_drawn_for_each_create_and_forgotten() -> None:
+    world = World()
+    found = []
+    for _ in range(2):
+        assert (await world.run([secret(world, random_data={"key": 32})])).events == [DONE]
+        stored = world.server.peek(SECRET, "ns", "token")
+        assert stored is not None
+        found.append(stored["data"]["key"])
+        assert found[-1] not in repr(world.stored(SECRET, "token"))
+        world.server.delete(SECRET, "ns", "token")
+    assert found[0] != found[1]
+    texts = [base64.b64decode(value) for value in found]
+    assert [len(base64.b64decode(text, validate=True)) for text in texts] == [32, 32]
+
+
+@pytest.mark.parametrize("owner", ["", "-", "another-uid"])
+@in_virtual_time
+async def test_an_object_of_any_owner_may_hold_the_name(owner: str) -> None:
+    world = World()
+    theirs = world.server.create(world.body(SECRET, "token", owner=owner, data={"key": "bWluZQ=="}))
+    outcome = await world.run([secret(world, random_data={"key": 32})])
+    assert (outcome.failure, outcome.events, outcome.changed) == (None, [], True)
+    assert world.server.peek(SECRET, "ns", "token") == theirs
+    assert world.stored(SECRET, "token") is not None, "the next plan knows"
+
+
+@in_virtual_time
+async def test_an_apply_that_yields_learns_of_the_other_object_and_says_nothing() -> None:
+    world = World()
+    theirs = world.server.create(world.service(owner="-"))
+    outcome = await world.run([world.apply(yields=True)])
+    assert (outcome.failure, outcome.events, outcome.changed) == (None, [], True)
+    again = await world.run([world.apply(yields=True)])
+    assert (again.failure, again.events, again.changed) == (None, [], False)
+    assert world.server.peek(SERVICE, "ns", "s") == theirs
+    world.server.delete(SERVICE, "ns", "s")
+    assert (await world.run([world.apply(yields=True)])).events == [DONE], "it need not be watched"
+
+
+def mark(uid: str) -> Patch:
+    body = {"metadata": {"uid": uid, "annotations": {"marked": "yes"}}}
+    return Patch(kind=POD, namespace="ns", name="p", body=body, done=DONE)
+
+
+@in_virtual_time
+async def test_a_patch_of_what_is_gone_is_nothing_to_do_and_another_object_of_the_name_is_not_patched() -> None:
+    world = World()
+    outcome = await world.run([mark("some-uid")])
+    assert (outcome.failure, outcome.changed, outcome.events) == (None, False, [])
+    world.server.create(world.pod("p"))
+    outcome = await world.run([mark("some-uid")])
+    assert outcome.failure is not None
+    stored = world.server.peek(POD, "ns", "p")
+    assert stored is not None
+    assert "annotations" not in stored["metadata"]
+
+
+@in_virtual_time
+async def test_a_patch_that_must_find_its_object_stops_what_comes_after_it() -> None:
+    world = World()
+    guard = Patch(kind=RAYCLUSTER, namespace="ns", name="gone", body={"metadata": {}}, must_exist=True)
+    outcome = await world.run([guard], [world.create("p")])
+    assert isinstance(outcome.error, NotFoundError)
+    assert world.server.peek(POD, "ns", "p") is None
+
+
+@in_virtual_time
+async def test_a_patch_that_only_asks_is_no_change() -> None:
+    world = World()
+    seen = world.owner.metadata.resource_version
+    body = {"metadata": {"uid": world.owner.uid}}
+    guard = Patch(kind=RAYCLUSTER, namespace="ns", name="rc", body=body, resource_version=seen, must_exist=True)
+    outcome = await world.run([guard])
+    assert (outcome.failure, outcome.changed) == (None, False)
+
+
+@in_virtual_time
+async def test_a_going_namespace_is_the_reason_of_the_failure() -> None:
+    world = World()
+    world.server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "ns"}})
+    world.server.delete(NAMESPACE, "", "ns")
+    outcome = await world.run([world.create("p")])
+    assert outcome.failure is not None
+    assert outcome.failure.reason == NAMESPACE_TERMINATING
+
+
+@pytest.mark.parametrize("what", ["mark", "delete"])
+@in_virtual_time
+async def test_the_next_plan_sees_what_a_lost_answer_hid(what: str) -> None:
+    """Else it might choose another worker to go, in addition."""
+    world = World()
+    pod = world.server.create(world.pod("p"))
+    await world.run([Patch(kind=POD, namespace="ns", name="p", body={"metadata": {"labels": {"a": "b"}}})])
+    uid = pod["metadata"]["uid"]
+    write = mark(uid) if what == "mark" else Delete(kind=POD, namespace="ns", name="p", uid=uid)
+    world.server.faults = Faults().add("error_after", verb="patch" if what == "mark" else "delete", times=1)
+    outcome = await world.run([write])
+    assert outcome.failure is not None
+    await world.executor.settle(world.owner)
+    known = world.stored(POD, "p")
+    if what == "mark":
+        assert known is not None
+        assert known.metadata.annotations == {"marked": "yes"}
+    else:
+        assert known is None or known.deleting

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kuberay.api.kinds import JOB, POD, RAYCLUSTER, RAYJOB, SERVICE, Kind
+from kuberay.api.kinds import JOB, PERSISTENT_VOLUME_CLAIM, POD, RAYCLUSTER, RAYJOB, SECRET, SERVICE, Kind
 from kuberay.api.names import LABEL_CLUSTER
 from kuberay.api.objects import Object, from_dict
 from kuberay.operator.keys import Key, SelectorIndex, concerned
@@ -50,6 +50,21 @@ def test_an_object_concerns_itself_and_its_controller(
     kind: Kind, owners: list[dict[str, Any]], expected: list[str]
 ) -> None:
     assert [str(key) for key in concerned(kind, obj(kind, "x", *owners), SelectorIndex())] == expected
+
+
+@pytest.mark.parametrize(
+    ("kind", "owners", "expected"),
+    [
+        (SECRET, [], ["RayCluster ns/rc"]),
+        (PERSISTENT_VOLUME_CLAIM, [], ["RayCluster ns/rc"]),
+        (SECRET, [owner(RAYCLUSTER, "other")], ["RayCluster ns/other"]),
+        (SERVICE, [], []),
+    ],
+)
+def test_secrets_and_claims_that_nobody_owns_go_by_their_label(kind: Kind, owners: Any, expected: list[str]) -> None:
+    found = obj(kind, "x", *owners)
+    found.metadata.labels = {LABEL_CLUSTER: "rc"}
+    assert [str(key) for key in concerned(kind, found, SelectorIndex())] == expected
 
 
 def job(name: str, selector: Any) -> Object:

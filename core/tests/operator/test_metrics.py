@@ -15,7 +15,10 @@ from kuberay.operator.metrics import Metrics
 
 CREATED = "2026-01-01T00:00:00Z"
 NOW = datetime(2026, 1, 1, 0, 1, 30, tzinfo=UTC)
-PROVISIONED = {"conditions": [{"type": "RayClusterProvisioned", "status": "True"}]}
+READY_AT = "2026-01-01T00:01:30Z"
+PROVISIONED = {"conditions": [{"type": "RayClusterProvisioned", "status": "True", "lastTransitionTime": READY_AT}]}
+DURATION = "kuberay_cluster_provisioned_duration_seconds"
+EXECUTION = "kuberay_job_execution_duration_seconds"
 
 
 def obj(kind: Any, name: str, status: dict[str, Any] | None = None, **labels: str) -> RayObject:
@@ -67,23 +70,33 @@ def test_the_provisioned_condition_is_a_label(status: dict[str, Any], condition:
 
 def test_only_the_deleted_clusters_duration_goes() -> None:
     """O49"""
-    metrics, _ = exporting()
-    for name in ("one", "two"):
-        metrics.status_written("RayCluster", obj(RAYCLUSTER, name), PROVISIONED, NOW)
-    metrics.gone("RayCluster", "ns", "one")
-    metrics.gone("RayCluster", "elsewhere", "two")
-    metrics.gone("RayJob", "ns", "two")
-    assert scrape(metrics, "kuberay_cluster_provisioned_duration_seconds") == {
-        'kuberay_cluster_provisioned_duration_seconds{name="two",namespace="ns",uid="uid-two"} 90.0'
-    }
+    metrics, store = exporting(*((RAYCLUSTER, obj(RAYCLUSTER, name, PROVISIONED)) for name in ("one", "two")))
+    store.remove(RAYCLUSTER, "ns", "one", "uid-one")
+    assert scrape(metrics, DURATION) == {f'{DURATION}{{name="two",namespace="ns",uid="uid-two"}} 90.0'}
 
 
-def test_the_duration_is_that_of_the_first_time() -> None:
-    metrics, _ = exporting()
-    metrics.status_written("RayCluster", obj(RAYCLUSTER, "rc"), {"conditions": []}, NOW)
-    assert scrape(metrics, "kuberay_cluster_provisioned_duration_seconds") == set()
-    metrics.status_written("RayCluster", obj(RAYCLUSTER, "rc", PROVISIONED), PROVISIONED, NOW)
-    assert scrape(metrics, "kuberay_cluster_provisioned_duration_seconds") == set(), "known before this start"
+def test_durations_are_those_of_the_stored_status() -> None:
+    """ME-04: so they are the same before and after a restart."""
+    ended = {"startTime": CREATED, "endTime": "2026-01-01T00:02:00Z"}
+    objects = (
+        (RAYCLUSTER, obj(RAYCLUSTER, "rc", PROVISIONED)),
+        (RAYJOB, obj(RAYJOB, "good", {"jobDeploymentStatus": "Complete", "failed": 1, **ended})),
+        (RAYJOB, obj(RAYJOB, "bad", {"jobDeploymentStatus": "Failed", "failed": 3, **ended})),
+        (RAYJOB, obj(RAYJOB, "new", {"jobDeploymentStatus": "Running", "startTime": CREATED})),
+        (RAYJOB, obj(RAYJOB, "odd", {"jobDeploymentStatus": "Complete", "startTime": "?", "endTime": ""})),
+    )
+    for _ in ("before", "after"):
+        metrics, _store = exporting(*objects)
+        assert scrape(metrics, DURATION) == {f'{DURATION}{{name="rc",namespace="ns",uid="uid-rc"}} 90.0'}
+        assert scrape(metrics, EXECUTION) == {
+            f'{EXECUTION}{{job_deployment_status="Complete",name="good",namespace="ns",retry_count="1",uid="uid-good"}} 120.0',
+            f'{EXECUTION}{{job_deployment_status="Failed",name="bad",namespace="ns",retry_count="2",uid="uid-bad"}} 120.0',
+        }
+
+
+def test_a_cluster_that_was_never_ready_has_no_duration() -> None:
+    metrics, _ = exporting((RAYCLUSTER, obj(RAYCLUSTER, "rc", {"conditions": []})))
+    assert scrape(metrics, DURATION) == set()
 
 
 def test_deployment_statuses_of_jobs() -> None:
@@ -100,29 +113,34 @@ def test_deployment_statuses_of_jobs() -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "after", "told"),
-    [
-        ("Running", "Complete", True),
-        ("Running", "Failed", True),
-        ("Running", "Retrying", True),
-        ("Running", "Running", False),
-        ("Initializing", "Running", False),
-        ("Complete", "Complete", False),
-    ],
+    ("before", "after", "told"), [("Running", "Retrying", 1), ("Retrying", "Retrying", 0), ("New", "Running", 0)]
 )
-def test_the_execution_of_an_attempt_is_measured_when_it_ends(before: str, after: str, told: bool) -> None:
-    metrics, _ = exporting()
+def test_an_attempt_that_is_retried_is_measured_when_it_ends(before: str, after: str, told: int) -> None:
     old = obj(RAYJOB, "rj", {"jobDeploymentStatus": before, "failed": 1})
+    metrics, store = exporting((RAYJOB, old))
     metrics.status_written("RayJob", old, {"jobDeploymentStatus": after, "startTime": CREATED}, NOW)
-    series = scrape(metrics, "kuberay_job_execution_duration_seconds")
-    assert len(series) == told
-    if told:
-        (line,) = series
-        assert line.endswith(" 90.0")
-        assert f'job_deployment_status="{after}"' in line
-        assert 'retry_count="1"' in line
-    metrics.gone("RayJob", "ns", "rj")
-    assert scrape(metrics, "kuberay_job_execution_duration_seconds") == set()
+    wanted = (
+        f'{EXECUTION}{{job_deployment_status="Retrying",name="rj",namespace="ns",retry_count="1",uid="uid-rj"}} 90.0'
+    )
+    assert scrape(metrics, EXECUTION) == ({wanted} if told else set())
+    store.remove(RAYJOB, "ns", "rj", "uid-rj")
+    assert scrape(metrics, EXECUTION) == set()
+
+
+def test_a_reused_name_starts_fresh() -> None:
+    """ME-01: whatever was measured belongs to a UID."""
+    old = obj(RAYJOB, "rj", {"jobDeploymentStatus": "Running"})
+    metrics, store = exporting((RAYJOB, old), (RAYCLUSTER, obj(RAYCLUSTER, "rc", PROVISIONED)))
+    metrics.status_written("RayJob", old, {"jobDeploymentStatus": "Retrying", "startTime": CREATED}, NOW)
+    for kind, name in ((RAYJOB, "rj"), (RAYCLUSTER, "rc")):
+        fresh = obj(kind, name)
+        fresh.metadata.uid, fresh.metadata.resource_version = "fresh", "2"
+        store.remove(kind, "ns", name, f"uid-{name}")
+        store.upsert(kind, fresh)
+    lines = scrape(metrics, "kuberay_cluster") | scrape(metrics, "kuberay_job")
+    assert lines
+    assert all('uid="fresh"' in line for line in lines)
+    assert not any("duration" in line for line in lines)
 
 
 def test_without_export_there_are_runtime_series_only() -> None:

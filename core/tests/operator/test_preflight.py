@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kuberay.api.kinds import JOB, POD, RAYCLUSTER, RAYJOB, SERVICE
+from kuberay.api.kinds import JOB, POD, RAYCLUSTER, RAYJOB, ROUTE, SERVICE
 from kuberay.kube.client import Client
-from kuberay.operator.preflight import StartError, check_cluster
+from kuberay.operator.preflight import StartError, check_cluster, is_openshift, offers_resize
 from kuberay_testkit.sim.faults import Faults
 from kuberay_testkit.sim.operator import operator_rules
 from kuberay_testkit.sim.registry import POD_GROUP
@@ -97,3 +97,29 @@ def test_a_plugins_kind_may_be_missing_but_not_forbidden() -> None:
     server = SimServer()
     server.unregister(POD_GROUP)
     check(server, children=(POD, POD_GROUP))
+
+
+@pytest.mark.parametrize("served", [True, False])
+def test_openshift_is_known_by_its_api_groups(served: bool) -> None:
+    server = SimServer()
+    if not served:
+        server.unregister(ROUTE)
+
+    @in_virtual_time
+    async def run() -> None:
+        assert await is_openshift(Client(SimTransport(server))) is served
+
+    run()
+
+
+@pytest.mark.parametrize("served", [True, False])
+def test_changing_pods_in_place_is_known_by_its_subresource(served: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    server = SimServer()
+    if not served:
+        monkeypatch.setattr("kuberay_testkit.sim.reads.RESIZE", "attach")
+
+    @in_virtual_time
+    async def run() -> None:
+        assert await offers_resize(Client(SimTransport(server))) is served
+
+    run()

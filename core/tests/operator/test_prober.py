@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from datetime import timedelta
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -13,10 +14,11 @@ from kuberay.api.kinds import SECRET as SECRET_KIND
 from kuberay.kube.client import Client
 from kuberay.operator.keys import Key
 from kuberay.operator.prober import Prober
-from kuberay.plan.model import AuthSecret, JobInfoProbe, ObjectProbe, StopJobCall
+from kuberay.plan.model import ActivityProbe, AuthSecret, DrainProbe, JobInfoProbe, LeavingPod, ObjectProbe, StopJobCall
 from kuberay.ray.dashboard import DashboardTarget
 from kuberay.ray.jobinfo import JobInfo
 from kuberay_testkit.dashboard import FakeDashboard
+from kuberay_testkit.drain import FakeDrain
 from kuberay_testkit.sim.faults import Faults
 from kuberay_testkit.sim.server import SimServer
 from kuberay_testkit.sim.transport import SimTransport
@@ -278,3 +280,97 @@ async def test_stop_ends_everything() -> None:
     asked = len(world.dashboard.calls) + len(world.server.calls)
     await asyncio.sleep(100)
     assert len(world.dashboard.calls) + len(world.server.calls) == asked
+
+
+@in_virtual_time
+async def test_activity_is_asked_at_the_interval_and_at_once_for_another_end() -> None:
+    world = World()
+    world.dashboard.use("head:8265")
+    probe = ActivityProbe("head:8265", interval=timedelta(seconds=60))
+    world.prober.want(KEY, [probe])
+    await asyncio.sleep(300)
+    assert world.woken == [KEY]
+    assert world.prober.results(KEY)[probe].value == {"active": True, "reason": "a driver is connected"}
+    assert 5 <= world.dashboard.count("activity") <= 6
+    world.dashboard.leave("head:8265")
+    last = ActivityProbe("head:8265", interval=timedelta(seconds=60), asked_for="now")
+    world.prober.want(KEY, [last])
+    await asyncio.sleep(0.1)
+    assert world.woken == [KEY, KEY]
+    result = world.prober.results(KEY)[last]
+    assert result.value["active"] is False
+    assert result.value["lastEnd"]
+    world.dashboard.fail("500")
+    await asyncio.sleep(120)
+    assert world.outcome(last) == "error"
+    world.prober.stop()
+
+
+HEAD, NODE = Key(RAYCLUSTER, "ns", "rc"), LeavingPod("worker", "uid", "10.0.0.9", datetime(2026, 1, 1, tzinfo=UTC))
+DRAIN = DrainProbe("10.0.0.1", 6379, (NODE,))
+
+
+def draining_world() -> tuple[World, FakeDrain]:
+    world, drain = World(), FakeDrain()
+    world.prober = Prober(
+        Client(SimTransport(world.server)), world.dashboard, world.server.clock, world.woken.append, drain=drain
+    )
+    return world, drain
+
+
+@in_virtual_time
+async def test_draining_is_followed_and_told_by_uid() -> None:
+    world, drain = draining_world()
+    drain.busy_seconds = 20.0
+    world.prober.want(HEAD, [DRAIN])
+    await asyncio.sleep(10)
+    assert world.prober.results(HEAD)[DRAIN].value == {"uid": "draining"}
+    assert len(world.woken) == 1
+    await asyncio.sleep(11)
+    assert world.prober.results(HEAD)[DRAIN].value == {"uid": "drained"}
+    assert len(world.woken) == 2
+    assert 35 <= drain.calls <= 45, "twice a second"
+    world.prober.stop()
+
+
+@pytest.mark.parametrize("mode", ["unreachable", "hang"])
+@in_virtual_time
+async def test_a_head_that_cannot_be_asked_wakes_the_key_at_the_second_try(mode: Any) -> None:
+    world, drain = draining_world()
+    drain.fail(mode)
+    world.prober.want(HEAD, [DRAIN])
+    await asyncio.sleep(5.5)
+    assert len(world.woken) == 2
+    result = world.prober.results(HEAD)[DRAIN]
+    assert result.outcome == "error"
+    assert result.failing_since is not None
+    assert result.at > result.failing_since
+    await asyncio.sleep(60)
+    assert len(world.woken) == 2
+    world.prober.stop()
+
+
+@in_virtual_time
+async def test_what_was_known_of_draining_outlives_a_failure() -> None:
+    world, drain = draining_world()
+    drain.busy_seconds = 60.0
+    world.prober.want(HEAD, [DRAIN])
+    await asyncio.sleep(1)
+    drain.fail("unreachable")
+    await asyncio.sleep(5)
+    result = world.prober.results(HEAD)[DRAIN]
+    assert (result.outcome, result.value) == ("error", {"uid": "draining"})
+    world.prober.stop()
+
+
+@in_virtual_time
+async def test_draining_shows_the_token() -> None:
+    world, drain = draining_world()
+    drain.token = "right"
+    body = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "token", "namespace": "ns"}}
+    world.server.create({**body, "data": {"auth_token": base64.b64encode(b"right").decode()}})
+    probe = replace(DRAIN, auth=SECRET)
+    world.prober.want(HEAD, [probe])
+    await asyncio.sleep(1)
+    assert world.prober.results(HEAD)[probe].value == {"uid": "drained"}
+    world.prober.stop()

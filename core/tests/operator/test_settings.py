@@ -11,6 +11,7 @@ from kuberay.operator.settings import (
     Environment,
     Settings,
     SettingsError,
+    WaitGcsReadyResources,
     load_settings,
     own_namespace,
     read_environment,
@@ -93,6 +94,11 @@ def test_defaults_are_kuberays_except_where_documented(write: Any) -> None:
         ("defaultContainerEnvs: [{name: A, value: b}]", "default_container_envs", [{"name": "A", "value": "b"}]),
         ("defaultPodAnnotations: {a: b}", "default_pod_annotations", {"a": "b"}),
         ("defaultPodLabels: {a: b}", "default_pod_labels", {"a": "b"}),
+        (
+            "waitGcsReadyResources: {cpu: 1}",
+            "wait_gcs_ready_resources",
+            WaitGcsReadyResources(cpu="1", memory="256Mi"),
+        ),
     ],
 )
 def test_every_key_of_the_file_is_read(write: Any, text: str, name: str, value: Any) -> None:
@@ -114,6 +120,10 @@ def test_a_json_file_is_read_too(write: Any) -> None:
         ("reconcileConcurrency: many", "reconcileConcurrency: Input should be a valid integer, unable to parse string"
          " as an integer (given: 'many')."),
         ("reconcileConcurrency: true", "reconcileConcurrency: Input should be a number (given: True)."),  # O5
+        ("waitGcsReadyResources: {cpu: lots}", "waitGcsReadyResources.cpu: 'lots' is no quantity: write a number with an"
+         " optional suffix such as m, k, M, G, Ki, Mi, Gi (given: 'lots')."),
+        ("waitGcsReadyResources: {memory: 0}", "waitGcsReadyResources.memory: it must be greater than 0 (given: 0)."),
+        ("waitGcsReadyResources: {gpu: 1}", "waitGcsReadyResources.gpu: Extra inputs are not permitted (given: 1)."),
         ("qps: -1", "qps: Input should be greater than or equal to 0 (given: -1)."),
         ("logStdoutEncoder: xml", "logStdoutEncoder: Input should be 'json' or 'console' (given: 'xml')."),
         ("defaultPodLabels: [a]", "defaultPodLabels: Input should be a valid dictionary (given: ['a'])."),
@@ -240,6 +250,7 @@ ON, OFF = ("true", "True", "TRUE"), ("", "false", "1", "yes")
         ("ENABLE_DETERMINISTIC_HEAD_POD_NAME", "deterministic_head_pod_name", False, ON, OFF),
         ("ENABLE_RANDOM_POD_DELETE", "random_pod_delete", False, ON, OFF),
         ("DELETE_RAYJOB_CR_AFTER_JOB_FINISHES", "delete_rayjob_after_finish", False, ON, OFF),
+        ("USE_INGRESS_ON_OPENSHIFT", "ingress_on_openshift", False, ON, OFF),
     ],
 )  # fmt: skip
 def test_switches_in_the_environment(
@@ -280,6 +291,7 @@ def test_what_plans_need_of_the_file_reaches_them() -> None:
         default_pod_labels={"c": "d"},
         use_kubernetes_proxy=True,
         delete_ray_job_after_job_finishes=True,
+        wait_gcs_ready_resources=WaitGcsReadyResources(cpu="1", memory="1Gi"),
     )
     config = read_environment({}).plan_config(settings, "1.2.3")
     assert config.operator_version == "1.2.3"
@@ -287,6 +299,7 @@ def test_what_plans_need_of_the_file_reaches_them() -> None:
     assert (config.default_envs, config.default_pod_annotations) == ([{"name": "E"}], {"a": "b"})
     assert (config.default_pod_labels, config.use_kubernetes_proxy) == ({"c": "d"}, True)
     assert config.delete_rayjob_after_finish
+    assert (config.wait_gcs_ready_cpu, config.wait_gcs_ready_memory) == ("1", "1Gi")
 
 
 def test_the_process_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,6 +11,7 @@ import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
 from kuberay.ray.dashboard import (
+    Activity,
     DashboardError,
     DashboardRefusedError,
     DashboardTarget,
@@ -251,3 +252,24 @@ async def test_no_address(client: HttpDashboardClient) -> None:
 
 def test_timeouts_are_kuberays() -> None:
     assert (DIRECT_TIMEOUT, PROXY_TIMEOUT) == (2.0, 10.0)
+
+
+async def test_activity(client: HttpDashboardClient, played: Played, target: DashboardTarget) -> None:
+    played.answers["GET", "/api/component_activities"] = (200, '{"driver": {"is_active": "ACTIVE", "reason": "1"}}')
+    assert await client.activity(target) == Activity(True, "a driver is connected")
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "fragment"),
+    [
+        (404, "nothing", "GET /api/component_activities fail: HTTP 404 nothing"),
+        (500, "no", "HTTP 500 no"),
+        (200, "<html>", "is not as expected"),
+    ],
+)
+async def test_activity_that_cannot_be_told(
+    client: HttpDashboardClient, played: Played, target: DashboardTarget, status: int, text: str, fragment: str
+) -> None:
+    played.answers["GET", "/api/component_activities"] = (status, text)
+    with pytest.raises(DashboardRefusedError, match=fragment):
+        await client.activity(target)

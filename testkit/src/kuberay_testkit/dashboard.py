@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
+from kuberay.api.times import format_time, from_milliseconds
 from kuberay.ray.dashboard import (
+    Activity,
     DashboardRefusedError,
     DashboardTarget,
     DashboardUnreachableError,
@@ -31,6 +33,10 @@ class Head:
     """One dashboard."""
 
     jobs: dict[str, JobInfo] = field(default_factory=dict)
+    use: str = ""
+    """What else uses the cluster (drivers, actors, tasks), in a few words; empty when nothing does."""
+    last_end: int = 0
+    """When the last use ended, in milliseconds."""
     mode: Mode = "ok"
     failures_left: int | None = None
     """After so many failing calls the mode is ``ok`` again; None: it stays."""
@@ -94,6 +100,15 @@ class FakeDashboard:
         self.up(address).jobs[job_id] = info
         return info
 
+    def use(self, address: str, what: str = "a driver is connected") -> None:
+        """Something other than a submitted job uses the cluster, until `leave`."""
+        self.up(address).use = what
+
+    def leave(self, address: str) -> None:
+        """Nothing but submitted jobs uses the cluster any more."""
+        head = self.up(address)
+        head.use, head.last_end = "", int(self.clock.now().timestamp() * 1000)
+
     def count(self, call: str) -> int:
         return Counter(name for name, _, _ in self.calls)[call]
 
@@ -110,6 +125,15 @@ class FakeDashboard:
         if not info.terminal:
             self.set_job(target.address, job_id, "STOPPED", message="Job was intentionally stopped.")
         return True
+
+    async def activity(self, target: DashboardTarget) -> Activity:
+        head = await self._answer("activity", target, "")
+        if head.use:
+            return Activity(True, head.use)
+        if not all(job.terminal for job in head.jobs.values()):
+            return Activity(True, "a submitted job has not ended")
+        last = max([head.last_end, *(job.end_time for job in head.jobs.values())])
+        return Activity(False, last_end=format_time(from_milliseconds(last)) if last else "")
 
     async def submit_job(self, target: DashboardTarget, request: dict[str, Any]) -> str:
         job_id = str(request.get("submission_id") or "")

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, Field, ValidationError
 
+from kuberay.api.lifecycle import Lifecycle
 from kuberay.api.names import ANNOTATION_FT_ENABLED
 from kuberay.api.podtemplate import check_env, check_resources, check_service, check_template
 from kuberay.api.podtemplate import env_value as env_value
@@ -40,13 +41,24 @@ EnvFrom = Annotated[list[Manifest], EmptyList, Kubernetes(_CORE + "EnvFromSource
 VolumeMounts = Annotated[list[Manifest], EmptyList, Kubernetes(_CORE + "VolumeMount")]
 Resources = Annotated[Manifest | None, AfterValidator(check_resources), Kubernetes(_CORE + "ResourceRequirements")]
 IngressRules = Annotated[list[Manifest], EmptyList, Kubernetes("io.k8s.api.networking.v1.NetworkPolicyIngressRule")]
+IntOrPercent = Annotated[int | str | None, Kubernetes("io.k8s.apimachinery.pkg.util.intstr.IntOrString")]
 EgressRules = Annotated[list[Manifest], EmptyList, Kubernetes("io.k8s.api.networking.v1.NetworkPolicyEgressRule")]
 
 
 class UpgradeStrategy(Model):
-    """``spec.upgradeStrategy``."""
+    """``spec.upgradeStrategy``. ``Rolling`` and all that belongs to it are not KubeRay's."""
 
-    type: Annotated[str | None, Crd(enum=("Recreate", "None"))] = None
+    type: Annotated[str | None, Crd(enum=("Recreate", "None", "Rolling"))] = None
+    max_unavailable: IntOrPercent = None
+    """Replicas of a group that may be missing while it is rolled; 1 when absent, a percentage rounds down."""
+    max_surge: IntOrPercent = None
+    """Replicas that a group may have beyond those wanted; 0 when absent, a percentage rounds up."""
+    allow_head_restart: bool | None = None
+    """Consent to replace the head although the GCS keeps its state nowhere else."""
+
+    @property
+    def rolling(self) -> bool:
+        return self.type == "Rolling"
 
 
 class AuthOptions(Model):
@@ -174,6 +186,13 @@ class IngressOptions(Model):
     )
 
 
+class DisruptionBudget(Model):
+    """``disruptionBudget`` of a group: how many of its pods evictions must leave. Not KubeRay's."""
+
+    min_available: IntOrPercent = None
+    max_unavailable: IntOrPercent = None
+
+
 class GroupSpec(Model):
     """What head and worker groups have in common."""
 
@@ -182,6 +201,7 @@ class GroupSpec(Model):
     """Ray's logical resources by name (``CPU``, ``GPU``, ``memory``, …)."""
     labels: StringMap = Field(default_factory=dict)
     ray_start_params: StringMap = Field(default_factory=dict)
+    disruption_budget: DisruptionBudget | None = None
 
     @property
     def pod_spec(self) -> Manifest:
@@ -210,6 +230,14 @@ class ScaleStrategy(Model):
     """Pod names; written and cleared by the autoscaler."""
 
 
+class Fallback(Model):
+    """``fallback`` of a worker group: where its replicas run while its own pods find no node. Not KubeRay's."""
+
+    group_name: Annotated[str, Crd(required=True)] = ""
+    after_seconds: Annotated[int, Crd(format="int32", default=300)] = 300
+    """How long a pod must have been unschedulable."""
+
+
 class WorkerGroupSpec(GroupSpec):
     """One of ``spec.workerGroupSpecs`` (1.3)."""
 
@@ -222,6 +250,7 @@ class WorkerGroupSpec(GroupSpec):
     idle_timeout_seconds: Annotated[int | None, INT32] = None
     priority: Annotated[int | None, Crd(format="int32", default=0)] = None
     scale_strategy: ScaleStrategy | None = None
+    fallback: Fallback | None = None
 
     @property
     def lower(self) -> int:
@@ -278,6 +307,7 @@ class RayClusterSpec(Model):
     history_server_options: HistoryServerOptions | None = None
     network_policy: NetworkPolicySpec | None = None
     tls_options: TLSOptions | None = None
+    lifecycle: Lifecycle | None = None
 
     @classmethod
     def parse(cls, raw: Mapping[str, Any]) -> Self:
@@ -316,6 +346,10 @@ class RayClusterSpec(Model):
     def gcs_ft_embedded(self) -> bool:
         """Whether the fault tolerance backend is RocksDB."""
         return self.gcs_fault_tolerance_options is not None and self.gcs_fault_tolerance_options.embedded
+
+    def gcs_ft_redis(self, annotations: Mapping[str, str]) -> bool:
+        """Whether the GCS keeps its data in Redis."""
+        return self.gcs_ft_enabled(annotations) and not self.gcs_ft_embedded
 
     def group(self, name: str) -> WorkerGroupSpec | None:
         """The worker group of that name."""

@@ -33,10 +33,30 @@ class ClusterCondition(StrEnum):
     """False while the object is refused (case RC-35); absent otherwise."""
     PODS_WAITING = "PodsWaiting"
     """True while something holds pods back; the message says what."""
+    PODS_NOT_READY = "PodsNotReady"
+    """True while something keeps pods from being made or ready for longer than a start takes; the message says what."""
     PLUGIN_FAILED = "PluginFailed"
     """True while a plugin raises for this object; the message names plugin and hook."""
     PLUGIN_MISSING = "PluginMissing"
     """True while the spec asks for a plugin that is not enabled; the message names the package."""
+    ROLLING_UPGRADE = "RollingUpgrade"
+    """True while the upgrade strategy Rolling replaces pods; the message says how far it is, or why it is stuck."""
+    HEAD_OUTDATED = "HeadOutdated"
+    """True while the head was made from another spec and must not be replaced; the message says what to do."""
+    INGRESS_CONFLICT = "IngressConflict"
+    """True while something keeps the Ingress or Route of the head from being made or kept."""
+    GCS_STORAGE_PROBLEM = "GcsStorageProblem"
+    """True while the volume claim of embedded GCS fault tolerance is missing or is not what the spec asks for."""
+    IDLE = "RayClusterIdle"
+    """With ``lifecycle.idleTimeoutSeconds``: True since nothing uses the cluster, Unknown when that cannot be seen."""
+    LIFECYCLE_ENDING = "LifecycleEnding"
+    """With ``lifecycle``: True once the end is announced; the message says when it comes."""
+    LIFECYCLE_ENDED = "LifecycleEnded"
+    """True while ``lifecycle`` holds the cluster suspended or has it deleted; False since that was called off."""
+    REDIS_UNUSED = "RedisStorageUnused"
+    """True until the first head of a cluster with Redis fault tolerance starts: nothing is there to be cleaned up."""
+    REDIS_CLEANUP_REFUSED = "RedisCleanupRefused"
+    """True when the API server will never take the cleanup Job of a cluster that is being deleted."""
 
 
 class JobCondition(StrEnum):
@@ -64,6 +84,32 @@ class ClusterReason(StrEnum):
     FAILED_CREATE_HEAD_POD = "FailedCreateHeadPod"
     FAILED_DELETE_WORKER_POD = "FailedDeleteWorkerPod"
     FAILED_CREATE_WORKER_POD = "FailedCreateWorkerPod"
+    FAILED_RESIZE_POD = "FailedResizePod"
+
+
+class TroubleReason(StrEnum):
+    """Reasons of ``PodsNotReady``: what keeps pods from being ready. What each means: `kuberay.api.condition_reference`."""
+
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    ADMISSION_REFUSED = "AdmissionRefused"
+    NOT_PERMITTED = "NotPermitted"
+    POD_INVALID = "PodInvalid"
+    CREATE_FAILED = "CreateFailed"
+    UNSCHEDULABLE = "Unschedulable"
+    SCHEDULING_GATED = "SchedulingGated"
+    NOT_SCHEDULED = "NotScheduled"
+    IMAGE_PULL = "ImagePullBackOff"
+    CRASH_LOOP = "CrashLoopBackOff"
+    CONTAINER_CANNOT_START = "ContainerCannotStart"
+    CONTAINER_ENDED = "ContainerEnded"
+    CONTAINERS_CREATING = "ContainersCreating"
+    CONTAINERS_NOT_READY = "ContainersNotReady"
+    WAITING_FOR_HEAD = "WaitingForHead"
+    NODE_LOST = "NodeLost"
+    STUCK_TERMINATING = "StuckTerminating"
+    EVICTED = "Evicted"
+    PREEMPTED = "Preempted"
+    PLUGIN_DIAGNOSIS = "PluginDiagnosis"
 
 
 MAX_MESSAGE = 32768

@@ -23,6 +23,7 @@ from kuberay.api.kinds import RAYCLUSTER, RAYJOB, Kind
 from kuberay.api.schema import Crd, JsonSchema, Kubernetes, Model, Rule, Schemas
 from kuberay.api.status import RayClusterStatus, RayJobStatus
 
+INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 CONDITION = "io.k8s.apimachinery.pkg.apis.meta.v1.Condition"
 QUANTITY_PATTERN = (
@@ -203,6 +204,8 @@ def _owned_schema(name: str, schemas: Schemas) -> JsonSchema:
             "pattern": QUANTITY_PATTERN,
             "x-kubernetes-int-or-string": True,
         }
+    if name == INT_OR_STRING:
+        return {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
     if name == CONDITION:
         return copy.deepcopy(_CONDITION)
     return copy.deepcopy(schemas[name] if schemas else _ANYTHING)

@@ -30,11 +30,26 @@ LABEL_CREATED_BY = "app.kubernetes.io/created-by"
 
 ANNOTATION_FT_ENABLED = "ray.io/ft-enabled"
 ANNOTATION_EXTERNAL_STORAGE_NAMESPACE = "ray.io/external-storage-namespace"
+ANNOTATION_FT_DELETION_TIMEOUT = "ray.io/gcs-ft-deletion-timeout"
 ANNOTATION_OVERWRITE_CMD = "ray.io/overwrite-container-cmd"
 ANNOTATION_SERVE_SERVICE = "ray.io/enable-serve-service"
 ANNOTATION_NO_HEAD_RESTART = "ray.io/disable-provisioned-head-restart"
 ANNOTATION_UPGRADE_HASH = "ray.io/upgrade-strategy-recreate-hash"
 ANNOTATION_OPERATOR_VERSION = "ray.io/kuberay-version"
+ANNOTATION_GROUP_HASH = "ray.io/group-spec-hash"
+ANNOTATION_DRAINING_SINCE = "ray.io/draining-since"
+"""On a worker pod, an RFC 3339 time: since when it is being drained; it no longer fills its place and will go."""
+ANNOTATION_DRAIN_TIMEOUT = "ray.io/drain-timeout-seconds"
+"""On a RayCluster: how long a worker may be drained before its pod goes; 0: not at all."""
+ANNOTATION_EXTEND_UNTIL = "ray.io/extend-until"
+"""On a RayCluster, an RFC 3339 time: its ``lifecycle`` does not end it before."""
+ANNOTATION_INGRESS_CLASS = "kubernetes.io/ingress.class"
+ANNOTATION_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+ANNOTATION_WAIT_GCS = "ray.io/wait-gcs-ready"
+"""``false`` on a RayCluster or on a worker group's template: workers get no ``wait-gcs-ready`` init container."""
+ANNOTATION_WAIT_GCS_CPU = "ray.io/wait-gcs-ready-cpu"
+ANNOTATION_WAIT_GCS_MEMORY = "ray.io/wait-gcs-ready-memory"
+"""Requests and limits of ``wait-gcs-ready``, on a RayCluster or on a worker group's template (which wins)."""
 
 APP_NAME = "kuberay"
 COMPONENT = "kuberay-operator"
@@ -48,7 +63,11 @@ HEAD = "head"
 WORKER = "worker"
 SUBMITTER_GROUP = "submittergroup"
 
+REDIS_CLEANUP = "redis-cleanup"
+"""Node type of the pod that deletes a cluster's keys from Redis."""
+
 RAYJOB_FINALIZER = "ray.io/rayjob-finalizer"
+REDIS_FINALIZER = "ray.io/gcs-ft-redis-cleanup-finalizer"
 
 
 def check_name(name: str) -> str:
@@ -106,6 +125,29 @@ def serve_service_name(cluster: str) -> str:
 
 def headless_service_name(cluster: str) -> str:
     return f"{cluster}-headless"
+
+
+def ingress_name(cluster: str) -> str:
+    return check_name(f"{cluster}-head-ingress")
+
+
+def route_name(cluster: str, namespace: str) -> str:
+    """Empty when the namespace is so long that no room is left."""
+    return check_route_name(f"{cluster}-head-route", namespace).rstrip("-.")
+
+
+def disruption_budget_name(cluster: str, group: str) -> str:
+    """Short enough whatever the group is called: its name is a label value."""
+    return f"{cluster}-{group}".lower()
+
+
+def gcs_claim_name(cluster: str) -> str:
+    """The volume claim of embedded GCS fault tolerance that the operator makes."""
+    return f"{cluster}-gcs-pvc"
+
+
+def redis_cleanup_job_name(cluster: str) -> str:
+    return check_label(f"{cluster}-redis-cleanup")
 
 
 def identifier(cluster: str, node_type: str) -> str:

@@ -84,11 +84,12 @@ class Condition(msgspec.Struct, rename="camel", gc=False):
 
 
 class ContainerStateDetail(msgspec.Struct, rename="camel", gc=False):
-    """What ``waiting`` and ``terminated`` have in common; exit code and time only when terminated."""
+    """What of the three states is read; each state fills its own part of it."""
 
     reason: str = ""
     message: str = ""
     exit_code: int = 0
+    started_at: datetime | None = None
     finished_at: datetime | None = None
 
 
@@ -108,12 +109,23 @@ class ContainerStatus(msgspec.Struct, rename="camel"):
     last_state: ContainerState = msgspec.field(default_factory=ContainerState)
 
 
-class ContainerName(msgspec.Struct, gc=False):
+class ContainerResources(msgspec.Struct, gc=False):
+    """``resources`` of a container; amounts as they were written."""
+
+    limits: dict[str, str | int | float] = {}
+    requests: dict[str, str | int | float] = {}
+
+
+class Container(msgspec.Struct, gc=False):
+    """What rolling upgrades compare of a container that says nothing about the spec it was made from."""
+
     name: str = ""
+    image: str = ""
+    resources: ContainerResources | None = None
 
 
 class PodSpec(msgspec.Struct, rename="camel"):
-    containers: list[ContainerName] = []
+    containers: list[Container] = []
     restart_policy: str = ""
     node_name: str = ""
 
@@ -125,6 +137,9 @@ class PodStatus(msgspec.Struct, rename="camel"):
     pod_ip: str = msgspec.field(name="podIP", default="")
     conditions: list[Condition] = []
     container_statuses: list[ContainerStatus] = []
+    init_container_statuses: list[ContainerStatus] = []
+    observed_generation: int = 0
+    """The version of the spec that the kubelet works by; 0 where it does not say."""
 
 
 class Pod(Object, kw_only=True):
@@ -161,6 +176,14 @@ class RayObject(Object, kw_only=True):
         return mine.uid == others.uid and mine.generation == others.generation > 0
 
 
+class Secret(Object, kw_only=True):
+    """A Secret without its content: whether it is there is all that counts, and what is not kept cannot leak."""
+
+    def __post_init__(self) -> None:
+        # kubectl writes what was applied, tokens and all, into an annotation.
+        self.metadata.annotations = {}
+
+
 class Child(Object, kw_only=True):
     """An object the operator applies (Service, ServiceAccount, Role, PodGroup, …), kept with its bytes."""
 
@@ -175,6 +198,7 @@ class Child(Object, kw_only=True):
 STRUCTS: dict[str, type[Object]] = {
     "Pod": Pod,
     "Job": Job,
+    "Secret": Secret,
     "RayCluster": RayObject,
     "RayJob": RayObject,
     "RayService": RayObject,
@@ -183,7 +207,7 @@ STRUCTS: dict[str, type[Object]] = {
 """Kinds with a struct of their own; all others are `Child`."""
 
 _DECODERS: dict[type[Object], msgspec.json.Decoder[Any]] = {
-    struct: msgspec.json.Decoder(struct) for struct in (Pod, Job, RayObject, Child)
+    struct: msgspec.json.Decoder(struct) for struct in (Pod, Job, Secret, RayObject, Child)
 }
 
 

@@ -27,6 +27,38 @@ class HeadInfo(Model):
     service_name: str = ""
 
 
+class WorkerGroupStatus(Model):
+    """One of ``status.workerGroups``: pods of a worker group."""
+
+    name: Annotated[str, Crd(required=True)] = ""
+    desired: Annotated[int, INT32] = 0
+    ready: Annotated[int, INT32] = 0
+    """Running, and their readiness probes succeed."""
+    available: Annotated[int, INT32] = 0
+    """Running."""
+
+
+class ClusterResources(Model):
+    """``status.resources``: totals over head and workers, by resource name."""
+
+    requested: dict[str, Quantity] = Field(default_factory=dict)
+    """Of all pods that are wanted now."""
+    allocatable: dict[str, Quantity] = Field(default_factory=dict)
+    """Of the pods that are ready now."""
+
+
+class FallbackStatus(Model):
+    """One of ``status.fallbacks``: replicas of a group that run in another one."""
+
+    group_name: Annotated[str, Crd(required=True)] = ""
+    fallback_group_name: Annotated[str, Crd(required=True)] = ""
+    replicas: Annotated[int, INT32] = 0
+    since: Time = None
+    """When the last of them was handed over."""
+    returning: bool | None = None
+    """They go back, one as soon as another of the group is ready."""
+
+
 class RayClusterStatus(Model):
     """``status`` of a RayCluster."""
 
@@ -46,6 +78,13 @@ class RayClusterStatus(Model):
     desired_worker_replicas: Annotated[int | None, INT32] = None
     min_worker_replicas: Annotated[int | None, INT32] = None
     max_worker_replicas: Annotated[int | None, INT32] = None
+    worker_groups: Annotated[list[WorkerGroupStatus], EmptyList, Crd(list_map_keys=("name",))] = Field(
+        default_factory=list
+    )
+    resources: ClusterResources | None = None
+    fallbacks: Annotated[list[FallbackStatus], EmptyList, Crd(list_map_keys=("groupName",))] = Field(
+        default_factory=list
+    )
     observed_generation: Annotated[int | None, Crd(format="int64")] = None
 
 

@@ -10,10 +10,12 @@ from typing import Annotated
 
 import typer
 
+from kuberay.cli.diff import diff
 from kuberay.cli.goflags import go_style
 from kuberay.cli.offline import crds, plugins, rbac
 from kuberay.cli.render import render
 from kuberay.cli.run import BOOLEAN_FLAGS, run
+from kuberay.cli.why import why
 
 app = typer.Typer(
     name="kuberay",
@@ -28,6 +30,8 @@ app.command()(crds)
 app.command()(rbac)
 app.command()(plugins)
 app.command()(render)
+app.command()(diff)
+app.command()(why)
 
 
 def _show_version(value: bool) -> None:

@@ -116,13 +116,14 @@ def mutate_cluster(ctx: PodContext, cluster: Manifest) -> Manifest | None:
 
 
 @hookspec
-def pre_create_pods(ctx: OwnerContext) -> Sequence[Manifest] | Wait | None:
+def pre_create_pods(ctx: OwnerContext) -> Sequence[Manifest | Wait] | Wait | None:
     """What must exist before pods of this owner are created (gang groups, accounts).
 
     Called in each pass that may create pods of a RayCluster, and in each Initializing pass of a RayJob before its
     RayCluster is created.
 
-    Returns: objects the core applies and awaits before any pod, or a `Wait` that holds the pods back, or None.
+    Returns: objects the core applies and awaits before any pod, a `Wait` that holds the pods back, a list of both (objects
+    that are applied and must be ready first), or None.
     If the plugin raises, no pod is created in this pass.
 
     .. versionadded:: 1.0
@@ -165,6 +166,12 @@ def finish(ctx: FinishContext) -> Sequence[Manifest] | None:
 @hookspec
 def diagnose(ctx: OwnerContext) -> Sequence[str] | None:
     """Reasons, one sentence each, why an owner is not ready, for conditions and ``kuberay why``.
+
+    Called for a RayCluster while its pods are in trouble or held back, never in a start that goes well. Sentences show in
+    the condition ``PodsNotReady``; they must stay the same while nothing changes (no counters, no durations), because each
+    new text is a write.
+
+    Returns: sentences, or None.
 
     .. versionadded:: 1.0
     """

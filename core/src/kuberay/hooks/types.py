@@ -88,6 +88,42 @@ def _not_known(kind: Kind, namespace: str, name: str) -> bool | None:
     return None
 
 
+@dataclass(frozen=True, slots=True)
+class LivePod:
+    """A pod of the owner that exists: neither terminating nor ended."""
+
+    name: str
+    node_type: str
+    """``head`` or ``worker``."""
+    group: str
+    ip: str
+    """Empty until the pod has an address."""
+
+
+class LivePods(Protocol):
+    """Lists the owner's pods; worked out when asked."""
+
+    def __call__(self) -> Sequence[LivePod]:
+        """By name."""
+        ...
+
+
+class LiveChildren(Protocol):
+    """Lists the owner's children of a kind that the plugin watches, as the API server has them."""
+
+    def __call__(self, kind: Kind) -> Sequence[Manifest]:
+        """Whole objects, by name; terminating ones are included."""
+        ...
+
+
+def _no_pods() -> Sequence[LivePod]:
+    return ()
+
+
+def _no_children(kind: Kind) -> Sequence[Manifest]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnerContext:
     """The Ray object a hook is called for. ``spec`` and ``status`` are copies of the raw dictionaries."""
@@ -111,6 +147,11 @@ class OwnerContext:
     lookup: Lookup = _not_known
     owner_reference: Manifest = field(default_factory=dict)
     """Controller owner reference to put on children. The core adds it where a plugin leaves it out."""
+    pods: LivePods = _no_pods
+    """A RayCluster's pods; for other owners none."""
+    children: LiveChildren = _no_children
+    cluster_domain: str = "cluster.local"
+    """DNS domain of the Kubernetes cluster."""
     login_shell: bool = False
     """Whether generated shell commands use a login shell (``ENABLE_LOGIN_SHELL``)."""
 

@@ -5,7 +5,7 @@ Bodies go out as orjson, come back as bytes; callers decode what they need. Erro
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -68,10 +68,18 @@ class Client:
             MERGE_PATCH,
         )
 
-    async def json_patch(self, kind: Kind, namespace: str, name: str, operations: list[dict[str, Any]]) -> bytes:
+    async def json_patch(
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        operations: Sequence[Mapping[str, Any]],
+        *,
+        subresource: str = "",
+    ) -> bytes:
         return await self._call(
             "PATCH",
-            kind.path(namespace, name),
+            kind.path(namespace, name, subresource or None),
             {"fieldManager": self._manager},
             orjson.dumps(operations),
             JSON_PATCH,
@@ -95,12 +103,20 @@ class Client:
         return await self._call("DELETE", kind.path(namespace, name), None, orjson.dumps(options), JSON)
 
     async def list_pages(
-        self, kind: Kind, namespace: str | None, *, label_selector: str = "", chunk: int = 500
+        self,
+        kind: Kind,
+        namespace: str | None,
+        *,
+        label_selector: str = "",
+        field_selector: str = "",
+        chunk: int = 500,
     ) -> AsyncIterator[ListPage]:
         """A consistent list in chunks. An expired continue token is an `ExpiredError`: start again."""
         params = {"limit": str(chunk)}
         if label_selector:
             params["labelSelector"] = label_selector
+        if field_selector:
+            params["fieldSelector"] = field_selector
         while True:
             page = _PAGE.decode(await self._call("GET", kind.path(namespace), params))
             yield page

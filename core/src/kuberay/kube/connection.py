@@ -51,8 +51,9 @@ class Connection:
         return context
 
 
-async def connect(kubeconfig: str = "") -> Connection:
+async def connect(kubeconfig: str = "", context: str = "") -> Connection:
     """Find the API server: *kubeconfig* if given, else ``KUBECONFIG``, else the pod's account, else ``~/.kube/config``.
+    *context* is one of the kubeconfig's; without it the current one counts.
 
     Raises `NoConnectionError`.
     """
@@ -62,14 +63,16 @@ async def connect(kubeconfig: str = "") -> Connection:
     namespace = ""
     try:
         if path:
-            loader = await load_kube_config(config_file=path, client_configuration=configuration)
+            loader = await load_kube_config(
+                config_file=path, context=context or None, client_configuration=configuration
+            )
             namespace = loader.current_context.get("context", {}).get("namespace", "")
-        elif "KUBERNETES_SERVICE_HOST" in os.environ:
+        elif "KUBERNETES_SERVICE_HOST" in os.environ and not context:
             load_incluster_config(client_configuration=configuration)
             in_cluster = True
             namespace = NAMESPACE_FILE.read_text().strip() if NAMESPACE_FILE.is_file() else ""  # noqa: ASYNC240
         else:
-            loader = await load_kube_config(client_configuration=configuration)
+            loader = await load_kube_config(context=context or None, client_configuration=configuration)
             namespace = loader.current_context.get("context", {}).get("namespace", "")
     except (ConfigException, OSError, ValueError) as error:
         where = f"kubeconfig {path}" if path else "neither a kubeconfig nor a service account"

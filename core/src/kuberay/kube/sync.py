@@ -6,7 +6,7 @@ is read from ``metadata.managedFields``, where the API server keeps exactly that
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
@@ -24,37 +24,50 @@ def in_sync(wanted: Mapping[str, Any], live: Mapping[str, Any], *, manager: str 
     """
     metadata = wanted.get("metadata", {})
     live_metadata = live.get("metadata", {})
-    for key in ("labels", "annotations", "ownerReferences", "finalizers"):
-        # What others added (a load balancer's finalizer) is theirs; what we once added and drop is seen below.
-        if metadata.get(key) and not _covers(metadata[key], live_metadata.get(key)):
-            return False
-    for key, value in wanted.items():
-        if key not in _IGNORED and key != "metadata" and not _covers(value, live.get(key)):
-            return False
-    return all(
-        _wants_all(entry.get("fieldsV1", {}), wanted)
+    ours = [
+        entry.get("fieldsV1", {})
         for entry in live_metadata.get("managedFields", ())
         if entry.get("manager") == manager and not entry.get("subresource")
-    )
+    ]
+    in_metadata = _below(ours, "metadata")
+    for key in ("labels", "annotations", "ownerReferences", "finalizers"):
+        # What others added (a load balancer's finalizer) is theirs; what we once added and drop is seen below.
+        if metadata.get(key) and not _covers(metadata[key], live_metadata.get(key), _below(in_metadata, key)):
+            return False
+    for key, value in wanted.items():
+        if key not in _IGNORED and key != "metadata" and not _covers(value, live.get(key), _below(ours, key)):
+            return False
+    return all(_wants_all(fields, wanted) for fields in ours)
 
 
-def _covers(wanted: Any, live: Any) -> bool:
+Fields = Sequence[Mapping[str, Any]]
+"""What we applied at one place (FieldsV1), one per entry of managedFields."""
+
+
+def _below(fields: Fields, key: str) -> Fields:
+    return [found for entry in fields if (found := entry.get(f"f:{key}"))]
+
+
+def _covers(wanted: Any, live: Any, fields: Fields) -> bool:
     """Whether *live* contains *wanted*: dictionaries by key, lists item by item."""
     if isinstance(wanted, Mapping):
         if not wanted:
             return True
-        return isinstance(live, Mapping) and all(_covers(value, live.get(key)) for key, value in wanted.items())
+        return isinstance(live, Mapping) and all(
+            _covers(value, live.get(key), _below(fields, key) if fields else fields) for key, value in wanted.items()
+        )
     if isinstance(wanted, list):
         if not wanted:
             return not live
         if not isinstance(live, list) or len(live) < len(wanted):
             return False
-        if len(live) == len(wanted) and all(_covers(w, have) for w, have in zip(wanted, live, strict=True)):
+        if len(live) == len(wanted) and all(_covers(w, have, ()) for w, have in zip(wanted, live, strict=True)):
             return True
-        if not isinstance(wanted[0], Mapping):
+        # Lists merged by key may hold others' items and another order (ports, owner references). All others are ours
+        # as a whole (rules of an Ingress, subjects of a binding): whoever adds to one has changed it.
+        if not any(key.startswith("k:") for entry in fields for key in entry):
             return False
-        # Lists merged by key may hold others' items and another order (ports, owner references).
-        return all(any(_covers(w, have) for have in live) for w in wanted)
+        return all(any(_covers(w, have, ()) for have in live) for w in wanted)
     return bool(wanted == live)
 
 

@@ -12,14 +12,28 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from kuberay.api.kinds import JOB, POD, RAYCLUSTER, RAYJOB, SERVICE, Kind
+from kuberay.api.kinds import (
+    INGRESS,
+    JOB,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    POD_DISRUPTION_BUDGET,
+    RAYCLUSTER,
+    RAYJOB,
+    ROUTE,
+    SECRET,
+    SERVICE,
+    Kind,
+)
 from kuberay.api.names import (
     COMPONENT,
     HEAD,
+    LABEL_CLUSTER,
     LABEL_CREATED_BY,
     LABEL_HEADLESS_SVC,
     LABEL_NODE_TYPE,
     LABEL_ORIGIN_CRD,
+    REDIS_CLEANUP,
     WORKER,
 )
 from kuberay.api.objects import Object
@@ -35,11 +49,12 @@ from kuberay.operator.metrics import Metrics
 from kuberay.operator.source import EventSource
 from kuberay.plan.config import PlanConfig
 from kuberay.ray.dashboard import DashboardClient
+from kuberay.ray.drain import DrainClient
 
 log = logging.getLogger("kuberay.operator")
 
 RAY_KINDS: tuple[Kind, ...] = (RAYCLUSTER, RAYJOB)
-CHILD_KINDS: tuple[Kind, ...] = (POD, SERVICE, JOB)
+CHILD_KINDS: tuple[Kind, ...] = (POD, SERVICE, JOB, SECRET, INGRESS, PERSISTENT_VOLUME_CLAIM, POD_DISRUPTION_BUDGET)
 
 STOP_SECONDS = 5.0
 """How long passes under way may take to finish after a stop was asked for; the whole stop stays below ten seconds."""
@@ -57,6 +72,7 @@ class Parts:
     clock: Clock
     source: EventSource
     dashboard: DashboardClient
+    drain: DrainClient
     hooks: Hooks
     config: PlanConfig
     plans: Mapping[Kind, PlanFunction]
@@ -84,6 +100,7 @@ class App:
                 clock=parts.clock,
                 recorder=self.recorder,
                 dashboard=parts.dashboard,
+                drain=parts.drain,
                 hooks=parts.hooks,
                 config=parts.config,
                 gates=parts.gates,
@@ -94,7 +111,7 @@ class App:
         parts.metrics.watch_queue(self.controller.queue)
         self.informers = [
             Informer(parts.client, self.store, scope, parts.times, watch=scope.kind not in RAY_KINDS)
-            for scope in _scopes(parts.namespaces, parts.hooks)
+            for scope in _scopes(parts.namespaces, parts.hooks, openshift=parts.config.openshift)
         ]
         self._stopping = asyncio.Event()
         self.leading = False
@@ -204,10 +221,11 @@ async def _cancel(tasks: Collection[asyncio.Task[None]]) -> None:
 Matcher = Callable[[Object], bool]
 
 
-def _scopes(namespaces: Sequence[str], hooks: Hooks) -> list[Scope]:
+def _scopes(namespaces: Sequence[str], hooks: Hooks, *, openshift: bool) -> list[Scope]:
     """Everything that is listed: children by the labels they carry, Ray kinds for the periodic comparison."""
-    node_types = (HEAD, WORKER, "redis-cleanup")
+    node_types = (HEAD, WORKER, REDIS_CLEANUP)
     created_by_us = (f"{LABEL_CREATED_BY}={COMPONENT}", _labelled(LABEL_CREATED_BY, COMPONENT))
+    of_a_cluster = (LABEL_CLUSTER, _labelled(LABEL_CLUSTER))
     wanted: list[tuple[Kind, tuple[str, Matcher]]] = [
         (POD, (f"{LABEL_NODE_TYPE} in ({','.join(node_types)})", _labelled(LABEL_NODE_TYPE, *node_types))),
         # Services carry one of three label families (spec raycluster.md 2.5 to 2.7, rayjob.md 4.3).
@@ -215,6 +233,11 @@ def _scopes(namespaces: Sequence[str], hooks: Hooks) -> list[Scope]:
         (SERVICE, (LABEL_HEADLESS_SVC, _labelled(LABEL_HEADLESS_SVC))),
         (SERVICE, (LABEL_ORIGIN_CRD, _labelled(LABEL_ORIGIN_CRD))),
         (JOB, created_by_us),
+        (SECRET, of_a_cluster),
+        (INGRESS, created_by_us),
+        *([(ROUTE, created_by_us)] if openshift else []),
+        (PERSISTENT_VOLUME_CLAIM, of_a_cluster),
+        (POD_DISRUPTION_BUDGET, of_a_cluster),
         *((kind, ("", _always)) for kind in RAY_KINDS),
         *((watch.kind, (watch.label_selector, _equal_to(watch.label_selector))) for watch in hooks.watches()),
     ]

@@ -34,6 +34,7 @@ from kuberay.plan.config import PlanConfig
 from kuberay.plan.model import Event, Plan
 from kuberay.plan.observed import Observed
 from kuberay.ray.dashboard import DashboardClient
+from kuberay.ray.drain import DrainClient
 
 log = logging.getLogger("kuberay.operator.controller")
 
@@ -61,6 +62,7 @@ class Setup:
     clock: Clock
     recorder: EventRecorder
     dashboard: DashboardClient
+    drain: DrainClient
     hooks: Hooks
     config: PlanConfig
     gates: Mapping[str, bool]
@@ -77,7 +79,7 @@ class Controller:
         self.queue: WorkQueue[Key] = WorkQueue()
         self._selectors = SelectorIndex()
         self._executor = Executor(setup.client, setup.store, setup.clock.now, self._on_written)
-        self.prober = Prober(setup.client, setup.dashboard, setup.clock, self.queue.add)
+        self.prober = Prober(setup.client, setup.dashboard, setup.clock, self.queue.add, drain=setup.drain)
         self._priority = NORMAL
         setup.store.subscribe(self._on_change)
 
@@ -156,7 +158,6 @@ class Controller:
         obj = self._store.get(key.kind, key.namespace, key.name)
         if not isinstance(obj, RayObject):
             self.prober.want(key, ())
-            self._setup.metrics.gone(key.kind.kind, key.namespace, key.name)
             return None
         token = _origin.set(key)
         try:
@@ -210,6 +211,8 @@ class Controller:
             if isinstance(outcome.error, ApiError) and outcome.error.namespace_is_going:
                 # The object itself is about to go; nothing can or should be created for it any more.
                 return delay
+            if plan.look_by is not None:
+                self.queue.add(key, delay=plan.look_by.total_seconds())
             raise RetryError(str(outcome.error)) from outcome.error
         return ROUNDS_PAUSE if outcome.changed else delay
 

@@ -7,8 +7,9 @@ another object of the same name, never create twice when an answer was lost.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import base64
 import logging
+import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,14 +18,24 @@ from typing import Any
 import msgspec
 import orjson
 
-from kuberay.api.kinds import Kind
+from kuberay.api.kinds import POD, Kind
 from kuberay.api.objects import Child, Object, RayObject, decode
 from kuberay.kube.client import Client
 from kuberay.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
 from kuberay.kube.store import Store
 from kuberay.kube.sync import Synced, in_sync
 from kuberay.kube.transport import TransportError
-from kuberay.plan.model import Apply, Create, Delete, Event, Patch, Stage, Write, WriteFailure
+from kuberay.plan.model import (
+    NAMESPACE_TERMINATING,
+    Apply,
+    Create,
+    Delete,
+    Event,
+    Patch,
+    Stage,
+    Write,
+    WriteFailure,
+)
 
 log = logging.getLogger("kuberay.operator.executor")
 
@@ -62,7 +73,7 @@ class Executor:
         self._written = written
         self._synced = Synced()
         self._unsure: dict[str, list[Write]] = {}
-        """By owner UID: creates of which nobody knows whether they took effect."""
+        """By owner UID: writes of which nobody knows whether they took effect."""
 
     def forget(self, uid: str) -> None:
         """The object is gone; drop what is remembered about it."""
@@ -70,13 +81,16 @@ class Executor:
         self._unsure.pop(uid, None)
 
     async def settle(self, owner: RayObject) -> None:
-        """Find out what became of creates whose answer was lost and could not be asked for, before anything is planned:
+        """Find out what became of writes whose answer was lost and could not be asked for, before anything is planned:
         the name of a second try need not be that of the first. Raises while that cannot be found out."""
         unsure = self._unsure.get(owner.uid)
         while unsure:
             write = unsure[-1]
-            with contextlib.suppress(NotFoundError):
+            try:
                 self._take(write.kind, await self._client.get(write.kind, write.namespace, write.name))
+            except NotFoundError:
+                if isinstance(write, Delete):
+                    self._store.remove(write.kind, write.namespace, write.name, write.uid, notify=False)
             unsure.pop()
         self._unsure.pop(owner.uid, None)
 
@@ -141,6 +155,7 @@ class Executor:
             )
             if not write.optional and outcome.failure is None:
                 reason = error.reason if isinstance(error, ApiError) else type(error).__name__
+                reason = NAMESPACE_TERMINATING if going else reason
                 outcome.failure = WriteFailure(write.kind.kind, write.name, write.marker, text, reason)
                 outcome.error = error
             return
@@ -157,19 +172,15 @@ class Executor:
             case Apply():
                 return await self._apply(owner, write)
             case Delete():
-                return await self._delete(write)
+                return await self._delete(owner, write)
             case Patch():
-                body = write.body
-                if write.resource_version:
-                    metadata = {**body.get("metadata", {}), "resourceVersion": write.resource_version}
-                    body = {**body, "metadata": metadata}
-                raw = await self._client.merge_patch(write.kind, write.namespace, write.name, body)
-                self._take(write.kind, raw)
-                return write.done
+                return await self._patch(owner, write)
         raise AssertionError(f"unknown write {type(write).__name__}")
 
     async def _create(self, owner: RayObject, write: Create) -> Event | None:
         body = write.body() if callable(write.body) else write.body
+        if write.random_data:
+            body = {**body, "data": {key: _random_text(size) for key, size in write.random_data.items()}}
         try:
             raw = await self._client.create(write.kind, write.namespace, body)
         except AlreadyExistsError as error:
@@ -183,7 +194,7 @@ class Executor:
         self._take(write.kind, raw)
         return write.done
 
-    async def _adopt(self, owner: RayObject, write: Write, cause: Exception) -> bool:
+    async def _adopt(self, owner: RayObject, write: Create, cause: Exception) -> bool:
         """After a create whose outcome is unclear: take the object in if it exists and is ours, else raise. Returns
         whether it was unknown until now."""
         known = self._store.get(write.kind, write.namespace, write.name)
@@ -195,13 +206,14 @@ class Executor:
             self._unsure.setdefault(owner.uid, []).append(write)
             raise cause from None
         controller = obj.metadata.controller
-        if controller is None or controller.uid != owner.uid:
+        if not write.any_owner and (controller is None or controller.uid != owner.uid):
             raise NotOwnedError(_not_owned(write, owner)) from None
         return known is None or known.uid != obj.uid
 
     async def _apply(self, owner: RayObject, write: Apply) -> Event | None:
-        live = self._store.get(write.kind, write.namespace, write.name)
-        if live is None:
+        known = live = self._store.get(write.kind, write.namespace, write.name)
+        # What others own need not be watched, so an object to yield to is looked at again.
+        if live is None or (write.yields and _is_foreign(live, owner)):
             try:
                 live = self._take(write.kind, await self._client.get(write.kind, write.namespace, write.name))
             except NotFoundError:
@@ -209,13 +221,14 @@ class Executor:
                 obj = self._take(write.kind, raw)
                 self._synced.remember(obj.uid, obj.metadata.resource_version, orjson.dumps(write.body))
                 return write.done
-        controller = live.metadata.controller
-        foreign = controller is None or controller.uid != owner.uid
+        foreign = _is_foreign(live, owner)
         if write.create_only and not foreign:
             return _UNCHANGED
-        if foreign and not (controller is None and _wants_no_owner(write)):
+        if foreign and not (live.metadata.controller is None and _wants_no_owner(write)):
             if write.create_only:
                 return _UNCHANGED
+            if write.yields:
+                return _UNCHANGED if known is not None and known.uid == live.uid else None
             raise NotOwnedError(_not_owned(write, owner))
         if live.deleting:
             return _UNCHANGED
@@ -234,7 +247,53 @@ class Executor:
         self._synced.remember(obj.uid, obj.metadata.resource_version, wanted)
         return _UNCHANGED if obj.metadata.resource_version == before else write.updated
 
-    async def _delete(self, write: Delete) -> Event | None:
+    async def _patch(self, owner: RayObject, write: Patch) -> Event | None:
+        body = write.body
+        if write.resource_version:
+            body = {**body, "metadata": {**body.get("metadata", {}), "resourceVersion": write.resource_version}}
+        try:
+            if write.operations:
+                raw = await self._client.json_patch(
+                    write.kind, write.namespace, write.name, write.operations, subresource=write.subresource
+                )
+            else:
+                raw = await self._client.merge_patch(
+                    write.kind, write.namespace, write.name, body, subresource=write.subresource
+                )
+        except (NotFoundError, ConflictError) as error:
+            if write.must_exist:
+                await self._look_again(write)
+                raise
+            if isinstance(error, ConflictError):
+                raise
+            return _UNCHANGED  # Nothing is left to be changed; the store learns of it by its watch.
+        except (TransportError, ApiError) as error:
+            self._note_unsure(owner, write, error)
+            raise
+        patched = self._take(write.kind, raw)
+        # The version alone does not tell: that of an object whose last finalizer went is the old one.
+        same = write.must_exist and patched.metadata.resource_version == write.resource_version
+        return _UNCHANGED if same else write.done
+
+    async def _look_again(self, write: Write) -> None:
+        """The view was behind; do not wait for the watch to say so."""
+        known = self._store.get(write.kind, write.namespace, write.name)
+        try:
+            self._take(write.kind, await self._client.get(write.kind, write.namespace, write.name))
+        except NotFoundError:
+            if known is not None and write.kind == POD:
+                self._store.remove(write.kind, write.namespace, write.name, known.uid, notify=False)
+        except (ApiError, TransportError):
+            pass
+
+    def _note_unsure(self, owner: RayObject, write: Write, error: Exception) -> None:
+        """Remember a write that may have taken effect although it failed: which worker is chosen next to go must not
+        depend on an outdated view."""
+        lost = isinstance(error, TransportError) or (isinstance(error, ApiError) and error.status >= 500)
+        if write.kind == POD and lost:
+            self._unsure.setdefault(owner.uid, []).append(write)
+
+    async def _delete(self, owner: RayObject, write: Delete) -> Event | None:
         try:
             await self._client.delete(
                 write.kind, write.namespace, write.name, uid=write.uid, propagation=write.propagation
@@ -248,6 +307,9 @@ class Executor:
                 raise
             self._store.remove(write.kind, write.namespace, write.name, write.uid, notify=False)
             return write.done
+        except (TransportError, ApiError) as error:
+            self._note_unsure(owner, write, error)
+            raise
         live = self._store.get(write.kind, write.namespace, write.name)
         if live is not None and live.uid == write.uid and not live.deleting:
             metadata = msgspec.structs.replace(live.metadata, deletion_timestamp=self._now())
@@ -291,6 +353,16 @@ def _leftovers(wanted: dict[str, Any], live: dict[str, Any]) -> dict[str, Any]:
     if any(condition.get("type") not in types for condition in live.get("conditions") or ()):
         patch["conditions"] = wanted.get("conditions") or None
     return patch
+
+
+def _random_text(size: int) -> str:
+    """A value for a Secret's ``data``: the base64 text of *size* random bytes, encoded once more as ``data`` wants it."""
+    return base64.b64encode(base64.b64encode(secrets.token_bytes(size))).decode()
+
+
+def _is_foreign(obj: Object, owner: RayObject) -> bool:
+    controller = obj.metadata.controller
+    return controller is None or controller.uid != owner.uid
 
 
 def _wants_no_owner(write: Apply) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from kuberay.api.kinds import RAYCLUSTER, RAYJOB, Kind
+from kuberay.api.kinds import JOB, PERSISTENT_VOLUME_CLAIM, RAYCLUSTER, RAYJOB, SECRET, Kind
 from kuberay.api.names import LABEL_CLUSTER
 from kuberay.api.objects import Object, RayObject
 
@@ -23,6 +23,11 @@ class Key(NamedTuple):
 
 RECONCILED = {kind.kind: kind for kind in (RAYCLUSTER, RAYJOB)}
 """Kinds with a plan, by their name in owner references."""
+
+
+_BY_LABEL = (SECRET, PERSISTENT_VOLUME_CLAIM, JOB)
+"""Kinds that serve a RayCluster without being owned by it: a user's Secret, a claim that is to be retained, the cleanup
+Job of a cluster that is deleted in the foreground."""
 
 
 class SelectorIndex:
@@ -59,5 +64,7 @@ def concerned(kind: Kind, obj: Object, selectors: SelectorIndex) -> Iterator[Key
     owner = obj.metadata.controller
     if owner is not None and owner.kind in RECONCILED and owner.api_version.startswith("ray.io/"):
         yield Key(RECONCILED[owner.kind], obj.namespace, owner.name)
+    elif owner is None and kind in _BY_LABEL and obj.metadata.labels.get(LABEL_CLUSTER):
+        yield Key(RAYCLUSTER, obj.namespace, obj.metadata.labels[LABEL_CLUSTER])
     if kind == RAYCLUSTER:
         yield from selectors.users_of(obj.namespace, obj.name)

@@ -1,11 +1,12 @@
 """What can be scraped: KubeRay's own series, the controller-runtime names its dashboards query, and plugin calls.
 
-Series of objects are computed at scrape time from the store, so they go when the object goes (spec operator.md 12).
+Series of objects are computed at scrape time from the store, so they go when the object goes and are the same after a
+restart of the operator (spec operator.md 12; cases.md ME-01, ME-04).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import datetime
 from typing import Any
@@ -20,11 +21,13 @@ from prometheus_client.registry import Collector
 from kuberay.api.kinds import RAYCLUSTER, RAYJOB
 from kuberay.api.names import LABEL_ORIGIN_CRD
 from kuberay.api.objects import RayObject
+from kuberay.api.times import parse_time
 from kuberay.kube.queue import WorkQueue
 from kuberay.kube.store import Store
 
 _TIME_BUCKETS = (0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 _RESULTS = ("success", "error", "requeue_after")
+RETRYING = "Retrying"
 
 
 class Metrics:
@@ -72,8 +75,8 @@ class Metrics:
         )
         self.leader = Gauge("leader_election_master_status", "1 while this replica acts", ["name"], registry=registry)
         self.events_dropped = Gauge("kuberay_events_dropped", "Events that could not be sent", registry=registry)
-        self.provisioned: dict[tuple[str, str, str], float] = {}
-        self.executed: dict[tuple[str, str, str, str, str], float] = {}
+        self._retried: dict[str, dict[str, float]] = {}
+        """Seconds of attempts that are over and followed by another, by UID and retry count: no status keeps them."""
         for kind in ("RayCluster", "RayJob"):
             controller = kind.lower()
             for result in _RESULTS:
@@ -134,27 +137,19 @@ class Metrics:
             self._errors.labels(controller).inc()
 
     def status_written(self, kind: str, before: RayObject, status: dict[str, Any], now: datetime) -> None:
-        """Durations are observed when a successful status write tells of the transition."""
-        if kind == RAYCLUSTER.kind and _provisioned(status) and not _provisioned(before.status):
-            created = before.metadata.creation_timestamp
-            if created is not None:
-                self.provisioned[before.name, before.namespace, before.uid] = (now - created).total_seconds()
-        elif kind == RAYJOB.kind:
-            old, new = before.status.get("jobDeploymentStatus", ""), status.get("jobDeploymentStatus", "")
-            start = status.get("startTime")
-            if new != old and new in ("Complete", "Failed", "Retrying") and isinstance(start, str):
-                seconds = (now - datetime.fromisoformat(start)).total_seconds()
-                failed = str(before.status.get("failed") or 0)
-                self.executed[before.name, before.namespace, before.uid, new, failed] = seconds
+        """An attempt that is retried is measured when it ends: its times leave the status with the next one."""
+        if kind != RAYJOB.kind or before.status.get("jobDeploymentStatus") == RETRYING:
+            return
+        begun = _time(status.get("startTime"))
+        if status.get("jobDeploymentStatus") == RETRYING and begun is not None:
+            count = str(before.status.get("failed") or 0)
+            self._retried.setdefault(before.uid, {})[count] = (now - begun).total_seconds()
 
-    def gone(self, kind: str, namespace: str, name: str) -> None:
-        """Drop the series of an object that no longer exists."""
-        if kind == RAYCLUSTER.kind:
-            for series in [s for s in self.provisioned if s[:2] == (name, namespace)]:
-                del self.provisioned[series]
-        elif kind == RAYJOB.kind:
-            for job_series in [s for s in self.executed if s[:2] == (name, namespace)]:
-                del self.executed[job_series]
+    def retried(self, existing: Collection[str]) -> Mapping[str, Mapping[str, float]]:
+        """Seconds of former attempts by UID and retry count; those of jobs that are not *existing* are dropped."""
+        for uid in self._retried.keys() - existing:
+            del self._retried[uid]
+        return self._retried
 
     def exposition(self) -> bytes:
         return generate_latest(self.registry)
@@ -171,10 +166,35 @@ def _verb_and_resource(method: str, path: str) -> tuple[str, str]:
     return verb or ("get" if len(parts) > 1 else "list"), resource
 
 
-def _provisioned(status: dict[str, Any]) -> bool:
-    return any(
-        c.get("type") == "RayClusterProvisioned" and c.get("status") == "True" for c in status.get("conditions") or ()
-    )
+def _provisioned(status: dict[str, Any]) -> dict[str, Any] | None:
+    """The condition that says so, if it does."""
+    conditions = status.get("conditions") or ()
+    return next((c for c in conditions if c.get("type") == "RayClusterProvisioned" and c.get("status") == "True"), None)
+
+
+def _time(text: object) -> datetime | None:
+    """A time of a status; None when it says nothing that makes sense."""
+    try:
+        return parse_time(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+def _provisioning_seconds(cluster: RayObject) -> float | None:
+    """From the creation until all pods were ready."""
+    condition, created = _provisioned(cluster.status), cluster.metadata.creation_timestamp
+    ready = _time(condition.get("lastTransitionTime")) if condition is not None else None
+    return None if ready is None or created is None else (ready - created).total_seconds()
+
+
+def _execution(status: dict[str, Any]) -> tuple[str, str, float] | None:
+    """Deployment status, retry count and seconds of the attempt that ended a job."""
+    state, failed = status.get("jobDeploymentStatus", ""), int(status.get("failed") or 0)
+    begun, ended = _time(status.get("startTime")), _time(status.get("endTime"))
+    if state not in ("Complete", "Failed") or begun is None or ended is None:
+        return None
+    # An attempt that failed counts itself.
+    return state, str(max(failed - (state == "Failed"), 0)), (ended - begun).total_seconds()
 
 
 class _ObjectCollector(Collector):
@@ -183,6 +203,9 @@ class _ObjectCollector(Collector):
         self._metrics = metrics
 
     def collect(self) -> Iterable[Metric]:
+        return [*self._clusters(), *self._jobs()]
+
+    def _clusters(self) -> list[Metric]:
         base = ["name", "namespace", "uid"]
         info = GaugeMetricFamily("kuberay_cluster_info", "RayClusters", labels=[*base, "owner_kind"])
         provisioned = GaugeMetricFamily(
@@ -195,11 +218,16 @@ class _ObjectCollector(Collector):
             if isinstance(cluster, RayObject):
                 ids = [cluster.name, cluster.namespace, cluster.uid]
                 info.add_metric([*ids, cluster.metadata.labels.get(LABEL_ORIGIN_CRD, "None")], 1)
-                provisioned.add_metric([*ids, str(_provisioned(cluster.status)).lower()], 1)
-        for series, seconds in self._metrics.provisioned.items():
-            duration.add_metric(list(series), seconds)
-        job_info = GaugeMetricFamily("kuberay_job_info", "RayJobs", labels=base)
-        job_status = GaugeMetricFamily(
+                provisioned.add_metric([*ids, "true" if _provisioned(cluster.status) else "false"], 1)
+                seconds = _provisioning_seconds(cluster)
+                if seconds is not None:
+                    duration.add_metric(ids, seconds)
+        return [info, provisioned, duration]
+
+    def _jobs(self) -> list[Metric]:
+        base = ["name", "namespace", "uid"]
+        info = GaugeMetricFamily("kuberay_job_info", "RayJobs", labels=base)
+        status = GaugeMetricFamily(
             "kuberay_job_deployment_status", "Present deployment status", labels=[*base, "deployment_status"]
         )
         executed = GaugeMetricFamily(
@@ -207,11 +235,15 @@ class _ObjectCollector(Collector):
             "Start until the end of an attempt",
             labels=[*base, "job_deployment_status", "retry_count"],
         )
-        for job in self._store.all(RAYJOB):
-            if isinstance(job, RayObject):
-                ids = [job.name, job.namespace, job.uid]
-                job_info.add_metric(ids, 1)
-                job_status.add_metric([*ids, str(job.status.get("jobDeploymentStatus", ""))], 1)
-        for job_series, seconds in self._metrics.executed.items():
-            executed.add_metric(list(job_series), seconds)
-        return [info, provisioned, duration, job_info, job_status, executed]
+        jobs = {job.uid: job for job in self._store.all(RAYJOB) if isinstance(job, RayObject)}
+        retried = self._metrics.retried(jobs.keys())
+        for job in jobs.values():
+            ids = [job.name, job.namespace, job.uid]
+            info.add_metric(ids, 1)
+            status.add_metric([*ids, str(job.status.get("jobDeploymentStatus", ""))], 1)
+            for count, seconds in retried.get(job.uid, {}).items():
+                executed.add_metric([*ids, RETRYING, count], seconds)
+            ended = _execution(job.status)
+            if ended is not None:
+                executed.add_metric([*ids, *ended[:2]], ended[2])
+        return [info, status, executed]

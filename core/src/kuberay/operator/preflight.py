@@ -39,6 +39,21 @@ async def check_cluster(
             await _check_list(client, kind, namespace)
 
 
+OPENSHIFT_GROUPS = frozenset({"route.openshift.io", "security.openshift.io", "config.openshift.io"})
+
+
+async def is_openshift(client: Client) -> bool:
+    """Whether the cluster serves any API group of OpenShift (spec raycluster.md 6.3)."""
+    groups = orjson.loads(await _call(client, "/apis")).get("groups") or ()
+    return any(group.get("name") in OPENSHIFT_GROUPS for group in groups)
+
+
+async def offers_resize(client: Client) -> bool:
+    """Whether CPU and memory of running pods can be changed (the subresource ``pods/resize``, Kubernetes 1.33)."""
+    resources = orjson.loads(await _call(client, "/api/v1")).get("resources") or ()
+    return any(resource.get("name") == "pods/resize" for resource in resources)
+
+
 SERVED_WITHIN = 5.0
 """Seconds a CRD may take to be served after it was installed: an operator started in the same breath waits for it."""
 

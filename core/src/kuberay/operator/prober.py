@@ -18,8 +18,18 @@ from kuberay.kube.clock import Clock
 from kuberay.kube.errors import ApiError, NotFoundError
 from kuberay.kube.transport import TransportError
 from kuberay.operator.keys import Key
-from kuberay.plan.model import AuthSecret, JobInfoProbe, ObjectProbe, Probe, ProbeResult, StopJobCall
+from kuberay.plan.model import (
+    ActivityProbe,
+    AuthSecret,
+    DrainProbe,
+    JobInfoProbe,
+    ObjectProbe,
+    Probe,
+    ProbeResult,
+    StopJobCall,
+)
 from kuberay.ray.dashboard import DashboardClient, DashboardError, DashboardTarget
+from kuberay.ray.drain import DrainClient, DrainError, GcsTarget, LeavingNode
 
 log = logging.getLogger("kuberay.operator.prober")
 
@@ -36,10 +46,12 @@ class Prober:
         clock: Clock,
         changed: Callable[[Key], None],
         *,
+        drain: DrainClient | None = None,
         concurrency: int = 64,
     ) -> None:
         self._client = client
         self._dashboard = dashboard
+        self._drain = drain
         self._clock = clock
         self._changed = changed
         self._limit = asyncio.Semaphore(concurrency)
@@ -87,7 +99,12 @@ class Prober:
             else:
                 failures = 0
             results[probe] = result
-            if before is None or (before.outcome, before.value) != (result.outcome, result.value):
+            news = before is None or (before.outcome, before.value) != (result.outcome, result.value)
+            if isinstance(probe, DrainProbe) and result.outcome == "error" and failures <= 2:
+                log.warning("%s: workers cannot be drained: %s", key, result.error)
+                # A plan gives up on draining when a second try has failed.
+                news = True
+            if news:
                 self._changed(key)
             if isinstance(probe, StopJobCall):
                 return
@@ -107,19 +124,33 @@ class Prober:
                     if info is None:
                         return ProbeResult("absent", now)
                     return ProbeResult("found", now, info.as_dict())
+                case ActivityProbe():
+                    activity = await self._dashboard.activity(await self._target(probe))
+                    return ProbeResult("found", now, activity.as_dict())
                 case StopJobCall():
                     stopped = await self._dashboard.stop_job(await self._target(probe), probe.job_id)
                     return ProbeResult("found", now, {"stopped": stopped})
+                case DrainProbe():
+                    return ProbeResult("found", now, await self._drained(probe))
         except NotFoundError as error:
             if isinstance(probe, ObjectProbe):
                 return ProbeResult("absent", now)
             return ProbeResult("error", now, error=str(error))
-        except (ApiError, TransportError, DashboardError) as error:
+        except (ApiError, TransportError, DashboardError, DrainError) as error:
             return ProbeResult("error", now, error=str(error))
 
-    async def _target(self, probe: JobInfoProbe | StopJobCall) -> DashboardTarget:
+    async def _target(self, probe: JobInfoProbe | StopJobCall | ActivityProbe) -> DashboardTarget:
         token = await self._token(probe.auth) if probe.auth is not None else None
         return DashboardTarget(probe.address, probe.namespace, probe.service, token)
+
+    async def _drained(self, probe: DrainProbe) -> dict[str, str]:
+        """How far each pod is, by its UID."""
+        if self._drain is None:
+            raise DrainError("this operator does not speak with Ray")
+        token = await self._token(probe.auth) if probe.auth is not None else None
+        nodes = [LeavingNode(pod.name, pod.ip, pod.deadline) for pod in probe.pods]
+        states = await self._drain.drain(GcsTarget(probe.host, probe.port, token), nodes)
+        return {pod.uid: states[pod.name] for pod in probe.pods if pod.name in states}
 
     async def _token(self, secret: AuthSecret) -> str:
         loop = asyncio.get_running_loop()

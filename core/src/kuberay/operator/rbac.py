@@ -22,10 +22,18 @@ CORE_RULES: tuple[PolicyRule, ...] = (
     # Owner references with blockOwnerDeletion need this where OwnerReferencesPermissionEnforcement is on.
     PolicyRule(("ray.io",), ("rayclusters/finalizers", "rayjobs/finalizers"), ("update",)),
     PolicyRule(("",), ("pods",), (*READ, "create", "delete", "patch")),
+    # Rolling upgrades that only change CPU or memory.
+    PolicyRule(("",), ("pods/resize",), ("patch",)),
     PolicyRule(("",), ("services",), (*READ, "create", "patch", "delete")),
     PolicyRule(("batch",), ("jobs",), (*READ, "create", "delete")),
-    # Dashboard tokens are read one by one, never listed.
-    PolicyRule(("",), ("secrets",), ("get",)),
+    # Token Secrets are made where absent, and those labelled ray.io/cluster watched so that a deleted one comes back.
+    # Of what is listed only metadata is kept; tokens for dashboards are read one by one.
+    PolicyRule(("",), ("secrets",), (*READ, "create")),
+    PolicyRule(("",), ("persistentvolumeclaims",), (*READ, "create", "patch")),
+    PolicyRule(("networking.k8s.io",), ("ingresses",), (*READ, "create", "patch", "delete")),
+    # Used on OpenShift only.
+    PolicyRule(("route.openshift.io",), ("routes",), (*READ, "create", "patch", "delete")),
+    PolicyRule(("policy",), ("poddisruptionbudgets",), (*READ, "create", "patch", "delete")),
     PolicyRule(("events.k8s.io",), ("events",), ("create", "patch")),
 )
 """Rules of the ClusterRole, or of one Role per watched namespace."""

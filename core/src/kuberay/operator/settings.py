@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from kuberay.api import quantity
 from kuberay.plan.config import PlanConfig
 
 API_VERSION = "config.ray.io/v1alpha1"
@@ -42,6 +43,22 @@ class PluginSettings(BaseModel):
     enabled: list[str] | None = None
     """Entry point names of the plugins to load. Default: ``autoscaler-v2`` if it is installed. A batch scheduler chosen
     with ``batchScheduler`` is added. A name that is not installed is an error."""
+
+
+class WaitGcsReadyResources(BaseModel):
+    """Requests and limits of the ``wait-gcs-ready`` init container."""
+
+    model_config = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+
+    cpu: str = "200m"
+    memory: str = "256Mi"
+
+    @field_validator("cpu", "memory")
+    @classmethod
+    def _more_than_nothing(cls, value: str) -> str:
+        if quantity.parse(value) <= 0:
+            raise ValueError("it must be greater than 0")
+        return value
 
 
 class Settings(BaseModel):
@@ -86,10 +103,16 @@ class Settings(BaseModel):
     default_pod_annotations: dict[str, str] = Field(default_factory=dict)
     default_pod_labels: dict[str, str] = Field(default_factory=dict)
     """Added to head and worker pods for keys not present."""
+    wait_gcs_ready_resources: WaitGcsReadyResources = Field(default_factory=WaitGcsReadyResources)
+    """``cpu`` and ``memory`` (both requests and limits) of the init container that holds workers back until the head
+    answers; default 200m and 256Mi. Annotations of a RayCluster or of a group's template go before it."""
     use_kubernetes_proxy: bool = False
     """Reach Ray dashboards through the API server's service proxy instead of cluster DNS."""
     enable_metrics: bool = False
     """Whether the ``kuberay_*`` metrics are exported; runtime metrics always are."""
+    drain_timeout_seconds: int = Field(default=30, ge=0)
+    """How long a worker that is no longer wanted may take to finish its work, drained through Ray, before its pod is
+    deleted; 0: deleted at once. Not KubeRay's. The annotation ``ray.io/drain-timeout-seconds`` of a RayCluster wins."""
     delete_ray_job_after_job_finishes: bool = Field(default=False, alias="deleteRayJobAfterJobFinishes")
     """With ``shutdownAfterJobFinishes``: delete the RayJob instead of only its cluster."""
     plugins: PluginSettings = Field(default_factory=PluginSettings)
@@ -97,7 +120,7 @@ class Settings(BaseModel):
     feature_gates: str = ""
     """``Name=true,Name=false``; ``AllAlpha`` and ``AllBeta`` set whole stages."""
 
-    @field_validator("reconcile_concurrency", "qps", "burst", mode="before")
+    @field_validator("reconcile_concurrency", "qps", "burst", "drain_timeout_seconds", mode="before")
     @classmethod
     def _not_a_boolean(cls, value: Any) -> Any:
         if isinstance(value, bool):
@@ -172,6 +195,11 @@ class Environment(BaseSettings):
     """``true``: the operator's commands run in a login shell."""
     ENABLE_DETERMINISTIC_HEAD_POD_NAME: str = ""
     """``true``: the head pod is named ``<cluster>-head``, without a suffix."""
+    ENABLE_GCS_FT_REDIS_CLEANUP: str = ""
+    """``false``: clusters with GCS fault tolerance get no finalizer, and their keys stay in Redis when they are
+    deleted."""
+    USE_INGRESS_ON_OPENSHIFT: str = ""
+    """``true``: on OpenShift, too, heads are exposed by an Ingress and not by a Route."""
     POD_NAMESPACE: str = ""
     """Not KubeRay's: the operator's own namespace where no service account file tells it."""
 
@@ -189,6 +217,8 @@ class Environment(BaseSettings):
             login_shell=_is(self.ENABLE_LOGIN_SHELL, "true"),
             deterministic_head_pod_name=_is(self.ENABLE_DETERMINISTIC_HEAD_POD_NAME, "true"),
             random_pod_delete=_is(self.ENABLE_RANDOM_POD_DELETE, "true"),
+            drain_timeout=timedelta(seconds=settings.drain_timeout_seconds),
+            redis_cleanup=not _is(self.ENABLE_GCS_FT_REDIS_CLEANUP, "false"),
             requeue_period=timedelta(seconds=max(0, requeue)),
             delete_rayjob_after_finish=_is(self.DELETE_RAYJOB_CR_AFTER_JOB_FINISHES, "true")
             or settings.delete_ray_job_after_job_finishes,
@@ -200,6 +230,9 @@ class Environment(BaseSettings):
             default_pod_annotations=settings.default_pod_annotations,
             default_pod_labels=settings.default_pod_labels,
             use_kubernetes_proxy=settings.use_kubernetes_proxy,
+            ingress_on_openshift=_is(self.USE_INGRESS_ON_OPENSHIFT, "true"),
+            wait_gcs_ready_cpu=settings.wait_gcs_ready_resources.cpu,
+            wait_gcs_ready_memory=settings.wait_gcs_ready_resources.memory,
         )
 
 

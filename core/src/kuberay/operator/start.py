@@ -14,13 +14,14 @@ import sys
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import aiohttp
 import uvloop
 
-from kuberay.api.kinds import RAYCLUSTER, RAYJOB, Kind
+from kuberay.api.kinds import RAYCLUSTER, RAYJOB, ROUTE, Kind
 from kuberay.kube.client import Client
 from kuberay.kube.clock import SystemClock
 from kuberay.kube.connection import Connection, NoConnectionError, connect
@@ -32,7 +33,7 @@ from kuberay.operator.controller import PlanFunction
 from kuberay.operator.health import Health, Servers
 from kuberay.operator.logs import set_up_logging
 from kuberay.operator.metrics import Metrics
-from kuberay.operator.preflight import StartError, check_cluster
+from kuberay.operator.preflight import StartError, check_cluster, is_openshift, offers_resize
 from kuberay.operator.settings import Settings, own_namespace, read_environment
 from kuberay.operator.source import KopfSource
 from kuberay.plan.cluster import plan_cluster
@@ -40,6 +41,7 @@ from kuberay.plan.job import plan_job
 from kuberay.plugins.gates import FeatureGates, GateError
 from kuberay.plugins.loader import PluginError, load
 from kuberay.plugins.manager import PluginManager
+from kuberay.ray.autoscaler_state import GrpcDrainClient
 from kuberay.ray.http import HttpDashboardClient
 
 log = logging.getLogger("setup")
@@ -128,14 +130,20 @@ async def _run(settings: Settings, kubeconfig: str) -> None:
     try:
         children = [*CHILD_KINDS, *(watch.kind for watch in manager.watches())]
         await check_cluster(client, connection.server, RAY_KINDS, children, settings.namespaces)
+        config = environment.plan_config(settings, operator_version())
+        config = replace(config, resize_in_place=await offers_resize(client))
+        if await is_openshift(client):
+            config = replace(config, openshift=True)
+            await check_cluster(client, connection.server, (), (ROUTE,), settings.namespaces)
         app = App(
             Parts(
                 client=client,
                 clock=SystemClock(),
                 source=KopfSource(connection, list(RAY_KINDS), settings.namespaces),
                 dashboard=_dashboard(settings, connection, session),
+                drain=GrpcDrainClient(),
                 hooks=manager,
-                config=environment.plan_config(settings, operator_version()),
+                config=config,
                 plans=PLANS,
                 gates=gates,
                 namespaces=settings.namespaces,

@@ -22,6 +22,10 @@ class PlanConfig:
     login_shell: bool = False
     deterministic_head_pod_name: bool = False
     random_pod_delete: bool = False
+    drain_timeout: timedelta = timedelta(seconds=30)
+    """How long a worker may be drained through Ray before its pod goes; zero means not at all."""
+    redis_cleanup: bool = True
+    """Whether keys in Redis are removed when a cluster with fault tolerance is deleted."""
     requeue_period: timedelta = timedelta(seconds=300)
     """Unconditional look at a settled RayCluster; zero means never."""
     delete_rayjob_after_finish: bool = False
@@ -33,3 +37,15 @@ class PlanConfig:
     default_pod_annotations: dict[str, str] = field(default_factory=dict)
     default_pod_labels: dict[str, str] = field(default_factory=dict)
     use_kubernetes_proxy: bool = False
+    openshift: bool = False
+    """Whether the cluster is OpenShift; found out once, at start."""
+    ingress_on_openshift: bool = False
+    resize_in_place: bool = False
+    """Whether the API server changes the resources of running pods; found out once, at start."""
+    wait_gcs_ready_cpu: str = "200m"
+    wait_gcs_ready_memory: str = "256Mi"
+
+    @property
+    def use_routes(self) -> bool:
+        """Whether heads are exposed by OpenShift Routes instead of Ingresses (raycluster.md 6.3)."""
+        return self.openshift and not self.ingress_on_openshift

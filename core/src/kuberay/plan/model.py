@@ -5,7 +5,7 @@ A plan function turns an `Observed` into a `Plan`; the executor performs it and 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal
@@ -53,6 +53,11 @@ class Create(Write):
     """Create the object. An object of that name with the same controller owner counts as success."""
 
     body: Manifest | Callable[[], Manifest]
+    random_data: Mapping[str, int] = field(default_factory=dict)
+    """For Secrets: key of ``data`` to a number of random bytes. The executor draws them (plans know no chance) and puts
+    them there as the text of their standard base64."""
+    any_owner: bool = False
+    """An object of that name counts as success whoever owns it, and is left as it is."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +70,8 @@ class Apply(Write):
     subresource: str = ""
     create_only: bool = False
     """Leave an existing object alone, whatever it says (KubeRay's create-once objects and users' own)."""
+    yields: bool = False
+    """Leave an object that others own alone without an error: the next plan sees it and says so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,8 +86,13 @@ class Delete(Write):
 class Patch(Write):
     """JSON merge patch, for finalizers and annotations; ``resource_version`` makes it conditional when not empty."""
 
-    body: Manifest
+    body: Manifest = field(default_factory=dict)
     resource_version: str = ""
+    must_exist: bool = False
+    """Fail when the object is gone, so that later stages do nothing for it."""
+    operations: Sequence[Manifest] = ()
+    """A JSON Patch (RFC 6902) instead of *body*."""
+    subresource: str = ""
 
 
 Stage = list[Write]
@@ -131,7 +143,43 @@ class StopJobCall:
     auth: AuthSecret | None = None
 
 
-Probe = ObjectProbe | JobInfoProbe | StopJobCall
+@dataclass(frozen=True, slots=True)
+class LeavingPod:
+    """A worker that Ray is asked to drain."""
+
+    name: str
+    uid: str
+    ip: str
+    deadline: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class DrainProbe:
+    """Have Ray drain workers, and ask again and again how far they are. The answer's value holds by pod UID
+    ``draining``, ``drained`` or ``refused``."""
+
+    host: str
+    port: int
+    pods: tuple[LeavingPod, ...]
+    auth: AuthSecret | None = None
+    interval: timedelta = timedelta(seconds=0.5)
+
+
+@dataclass(frozen=True, slots=True)
+class ActivityProbe:
+    """Ask a Ray dashboard whether anything uses the cluster. The value is ``{"active": true, "reason": …}`` or
+    ``{"active": false, "lastEnd": …}`` (`kuberay.ray.activity`)."""
+
+    address: str
+    namespace: str = ""
+    service: str = ""
+    auth: AuthSecret | None = None
+    interval: timedelta = timedelta(seconds=60)
+    asked_for: str = ""
+    """Another value is another question, and so asked at once: for an answer that must not be older than now."""
+
+
+Probe = ObjectProbe | JobInfoProbe | StopJobCall | ActivityProbe | DrainProbe
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +193,10 @@ class ProbeResult:
     failing_since: datetime | None = None
 
 
+NAMESPACE_TERMINATING = "NamespaceTerminating"
+"""Reason of a `WriteFailure`: nothing can be created because the namespace is being deleted."""
+
+
 @dataclass(frozen=True, slots=True)
 class WriteFailure:
     """The first write of a pass that failed; plan functions turn it into status."""
@@ -154,7 +206,8 @@ class WriteFailure:
     marker: str
     message: str
     reason: str = ""
-    """The API server's reason, for example ``Forbidden``, ``Invalid``, ``AlreadyExists``."""
+    """The API server's reason, for example ``Forbidden``, ``Invalid``, ``AlreadyExists``; `NAMESPACE_TERMINATING` where
+    that is the cause."""
 
 
 @dataclass(slots=True)
@@ -188,6 +241,8 @@ class Plan:
     probes: list[Probe] = field(default_factory=list)
     """Probes to keep going until a later plan no longer names them."""
     requeue_after: timedelta | None = None
+    look_by: timedelta | None = None
+    """When to look again at the latest, however long the back-off of failing writes is by then: a deadline."""
     expected_pods: list[ExpectedPod] = field(default_factory=list)
     waiting: str = ""
     """One sentence why the object is not yet where it should be; empty when nothing is awaited."""

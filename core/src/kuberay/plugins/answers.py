@@ -61,9 +61,14 @@ def changed_manifest(given: Manifest, as_it_was: Manifest, answer: Any) -> Manif
     return answer
 
 
-def objects_or_wait(kinds: Collection[tuple[str, str]], answer: Any) -> list[Manifest] | Wait:
-    """Manifests of *kinds* (apiVersion and kind), or a `Wait`."""
-    return answer if isinstance(answer, Wait) else objects(kinds, answer)
+def objects_and_waits(kinds: Collection[tuple[str, str]], answer: Any) -> tuple[list[Manifest], list[Wait]]:
+    """Manifests of *kinds* (apiVersion and kind), a `Wait`, or a list with both."""
+    if isinstance(answer, Wait):
+        return [], [answer]
+    if not isinstance(answer, list | tuple):
+        return objects(kinds, answer), []
+    waits = [item for item in answer if isinstance(item, Wait)]
+    return objects(kinds, [item for item in answer if not isinstance(item, Wait)]), waits
 
 
 def objects(kinds: Collection[tuple[str, str]], answer: Any) -> list[Manifest]:

@@ -24,7 +24,6 @@ from kuberay.hooks.types import (
     Problem,
     UpgradeContext,
     UpgradeStrategy,
-    Wait,
     Watch,
 )
 from kuberay.plugins import answers, startup
@@ -138,12 +137,10 @@ class PluginManager:
     def pre_create_pods(self, ctx: OwnerContext) -> Resources:
         found = Resources()
         for plugin in self._with("pre_create_pods"):
-            check = partial(answers.objects_or_wait, self._kinds[plugin.name])
-            for answer in self._ask(plugin, "pre_create_pods", ctx, check, found.failures):
-                if isinstance(answer, Wait):
-                    found.waits.append((plugin.name, answer))
-                else:
-                    found.manifests += answer
+            check = partial(answers.objects_and_waits, self._kinds[plugin.name])
+            for manifests, waits in self._ask(plugin, "pre_create_pods", ctx, check, found.failures):
+                found.manifests += manifests
+                found.waits += [(plugin.name, wait) for wait in waits]
         return found
 
     def extra_resources(self, ctx: OwnerContext) -> Resources:

@@ -1,4 +1,4 @@
-"""Talking to a Ray dashboard's job API: which requests are sent, and what their answers mean.
+"""Talking to a Ray dashboard: which requests are sent, and what their answers mean.
 
 Source: spec rayjob.md 3.9 and 3.10. `DashboardClient` is the contract; `kuberay.ray.http` has the real one.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from kuberay.ray.activity import Activity as Activity
 from kuberay.ray.jobinfo import JobInfo as JobInfo
 
 
@@ -41,7 +42,7 @@ class SubmissionExistsError(DashboardError):
 
 
 class DashboardClient(Protocol):
-    """The three calls the operator makes. All raise `DashboardError` when there is no usable answer."""
+    """The calls the operator makes. All raise `DashboardError` when there is no usable answer."""
 
     async def job_info(self, target: DashboardTarget, job_id: str) -> JobInfo | None:
         """The submission, or None when that dashboard does not know it (404)."""
@@ -53,4 +54,8 @@ class DashboardClient(Protocol):
 
     async def submit_job(self, target: DashboardTarget, request: dict[str, Any]) -> str:
         """Submit a job (body of spec 3.10); returns its submission id. `SubmissionExistsError` when the id is taken."""
+        ...
+
+    async def activity(self, target: DashboardTarget) -> Activity:
+        """Whether anything uses the cluster (`kuberay.ray.activity`)."""
         ...

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import aiohttp
 import orjson
 
+from kuberay.ray.activity import Activity, ask_activity
 from kuberay.ray.dashboard import (
     DashboardError,
     DashboardRefusedError,
@@ -88,6 +89,18 @@ class HttpDashboardClient:
         if not isinstance(told, str):
             raise DashboardRefusedError(f"SubmitJob fail: the answer names no job: {_quoted(body)}")
         return told
+
+    async def activity(self, target: DashboardTarget) -> Activity:
+        async def get(path: str) -> bytes:
+            status, body = await self._call("GET", target, path)
+            if status != 200:
+                raise DashboardRefusedError(f"GET {path} fail: HTTP {status} {_quoted(body)}")
+            return body
+
+        try:
+            return await ask_activity(get)
+        except ValueError as error:
+            raise DashboardRefusedError(str(error)) from error
 
     async def _call(
         self, method: str, target: DashboardTarget, path: str, body: bytes | None = None

@@ -40,6 +40,23 @@ def test_head_ports(declared: Any, expected: dict[str, int]) -> None:
     assert list(found) == sorted(found)
 
 
+@pytest.mark.parametrize(
+    ("declared", "params", "expected"),
+    [
+        ([{"name": "dashboard", "containerPort": 8265}], {}, 8080),
+        ([{"name": "dashboard", "containerPort": 8265}], {"metrics-export-port": "8090"}, 8090),
+        ([{"name": "metrics", "containerPort": 8081}], {"metrics-export-port": "8090"}, 8081),
+        (None, {"metrics-export-port": "8090"}, 8090),
+    ],
+)
+def test_the_metrics_port_is_always_there(declared: Any, params: dict[str, str], expected: int) -> None:
+    """ME-03: whichever other ports the user lists, in the same order each time."""
+    found = spec(declared, rayStartParams=params)
+    ports = service(found)["spec"]["ports"]
+    assert {"name": "metrics", "port": expected, "protocol": "TCP", "appProtocol": "tcp"} in ports
+    assert ports == service(found)["spec"]["ports"] == sorted(ports, key=lambda port: port["name"])
+
+
 def test_moved_ports_show_in_the_service() -> None:
     """RC-16."""
     params = {"dashboard-port": "8300", "port": "6390", "ray-client-server-port": "bad"}
@@ -78,6 +95,17 @@ def test_users_service() -> None:
     assert found["spec"]["selector"]["ray.io/cluster"] == "c"
     assert "clusterIP" not in found["spec"]
     assert custom["spec"]["selector"] == {"pick": "me"}  # type: ignore[index]
+
+
+def test_users_ports_take_the_place_of_ours() -> None:
+    """Kubernetes refuses a service with one name or number twice."""
+    ports = [
+        {"name": "dashboard", "port": 80, "targetPort": 8265},
+        {"name": "mine", "port": 8000},
+        {"name": "udp", "port": 6379, "protocol": "UDP"},
+    ]
+    found = service(spec(headService={"metadata": {}, "spec": {"ports": ports}}))["spec"]["ports"]
+    assert [port["name"] for port in found] == ["dashboard", "mine", "udp", "client", "gcs-server", "metrics"]
 
 
 def test_users_service_may_be_empty() -> None:

@@ -14,7 +14,19 @@ from kuberay.api.objects import from_dict
 from kuberay.hooks.calls import Hooks, NoHooks
 from kuberay.plan.cluster import plan_cluster
 from kuberay.plan.config import PlanConfig
-from kuberay.plan.model import Apply, Create, Delete, Event, ObjectProbe, Patch, Plan, ProbeResult, Write, WriteFailure
+from kuberay.plan.model import (
+    Apply,
+    Create,
+    Delete,
+    DrainProbe,
+    Event,
+    ObjectProbe,
+    Patch,
+    Plan,
+    ProbeResult,
+    Write,
+    WriteFailure,
+)
 from kuberay.plan.observed import FixedView, Observed
 
 Manifest = dict[str, Any]
@@ -47,6 +59,10 @@ class TinyKubernetes:
         self.run_pods = True
         self.keep_terminating = False
         self.refuse: Refuse = lambda write: ""
+        self.drain: Callable[[str], str] | None = lambda name: "drained"
+        """What Ray says of a worker that is to be drained, by pod name; nothing at all when None."""
+        self.drain_answer: ProbeResult | None = None
+        """Instead of that: a whole answer."""
         self.others: set[tuple[Kind, str]] = set()
         """Objects of other people, which only look-ups see."""
         self._serial = 0
@@ -63,8 +79,15 @@ class TinyKubernetes:
             "uid": "0a1b2c3d-0000-4000-8000-000000000001",
             "generation": old["metadata"]["generation"] + changed if old else 1,
         }
+        if "finalizers" in old.get("metadata", {}):
+            body["metadata"].setdefault("finalizers", old["metadata"]["finalizers"])
         body["status"] = old.get("status", {})
         self.cluster = body
+
+    def delete(self) -> None:
+        """Delete the RayCluster as a user does, while a finalizer keeps it."""
+        self.cluster["metadata"]["deletionTimestamp"] = self.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.cluster["metadata"]["generation"] += 1
 
     def edit(self, change: Callable[[Manifest], object]) -> None:
         """Change the spec in place."""
@@ -123,6 +146,9 @@ class TinyKubernetes:
         probes = {}
         for kind, name in [*self.objects, *self.others]:
             probes[ObjectProbe(kind, self.namespace, name)] = ProbeResult("found", self.now)
+        answer = self._drain_answer()
+        if answer is not None:
+            probes[DrainProbe("", 0, ())] = answer
         return Observed(
             obj=from_dict(RAYCLUSTER, copy.deepcopy(self.cluster)),
             now=self.now,
@@ -133,6 +159,13 @@ class TinyKubernetes:
             hooks=self.hooks,
             failure=failure,
         )
+
+    def _drain_answer(self) -> ProbeResult | None:
+        metadata = [body["metadata"] for body in self.pods.values()]
+        asked = [m for m in metadata if "ray.io/draining-since" in m.get("annotations", {})]
+        if self.drain_answer is not None or not asked or self.drain is None:
+            return self.drain_answer
+        return ProbeResult("found", self.now, {m["uid"]: self.drain(m["name"]) for m in asked})
 
     def plan(self) -> Plan:
         return plan_cluster(self.observe())
@@ -184,6 +217,8 @@ class TinyKubernetes:
         if isinstance(write, Create):
             assert live is None, f"{key} exists already"
             body = write.body() if callable(write.body) else write.body
+            if write.random_data:
+                body = {**body, "data": dict.fromkeys(write.random_data, "bm90IHJhbmRvbQ==")}
             self.add(write.kind, body)
             if body["metadata"].get("generateName"):
                 self.generate_names.add(body["metadata"]["generateName"])
@@ -204,8 +239,12 @@ class TinyKubernetes:
             else:
                 del self.objects[key]
         elif isinstance(write, Patch):
+            live = self.cluster if write.kind == RAYCLUSTER else live
             assert live is not None
+            assert not (write.body and write.operations)
             _merge(live, copy.deepcopy(write.body))
+            for operation in write.operations:
+                _operate(live, operation)
         self.writes.append(write)
         return write.done, True
 
@@ -251,6 +290,8 @@ class _AbsentElsewhere(dict[Any, ProbeResult]):
         self._now = now
 
     def get(self, key: Any, default: Any = None) -> Any:
+        if isinstance(key, ObjectProbe):
+            key = ObjectProbe(key.kind, key.namespace, key.name)
         return super().get(key) or ProbeResult("absent", self._now)
 
 
@@ -262,6 +303,19 @@ def _says_all(wanted: Any, live: Any) -> bool:
     if isinstance(wanted, list):
         return isinstance(live, list) and len(live) == len(wanted) and all(map(_says_all, wanted, live))
     return bool(wanted == live)
+
+
+def _operate(live: Any, operation: Mapping[str, Any]) -> None:
+    """One operation of a JSON Patch: ``test`` or ``replace``."""
+    *way, last = operation["path"].strip("/").split("/")
+    for part in way:
+        live = live[int(part) if isinstance(live, list) else part]
+    if operation["op"] == "test":
+        assert live[last] == operation["value"]
+    else:
+        assert operation["op"] == "replace"
+        assert last in live
+        live[last] = operation["value"]
 
 
 def _merge(live: Manifest, wanted: Manifest) -> None:

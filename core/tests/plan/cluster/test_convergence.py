@@ -19,11 +19,20 @@ ACTIONS = st.lists(
         st.tuples(st.just("suspend"), st.just(0), st.booleans()),
         st.tuples(st.just("name"), st.integers(0, 1), st.integers(0, 12)),
         st.tuples(st.just("image"), st.just(0), st.integers(0, 2)),
+        st.tuples(st.just("worker image"), st.integers(0, 1), st.integers(0, 2)),
         st.tuples(st.just("drop group"), st.just(1), st.just(None)),
         st.tuples(st.just("look"), st.just(0), st.just(None)),
     ),
     max_size=12,
 )
+
+STRATEGIES: list[dict[str, Any]] = [
+    {"type": "None"},
+    {"type": "Recreate"},
+    {"type": "Rolling", "allowHeadRestart": True},
+    {"type": "Rolling", "allowHeadRestart": True, "maxUnavailable": 0, "maxSurge": 1},
+    {"type": "Rolling", "maxUnavailable": "50%", "maxSurge": "50%"},
+]
 
 
 def act(tiny: Any, action: tuple[str, int, Any]) -> None:
@@ -47,6 +56,9 @@ def act(tiny: Any, action: tuple[str, int, Any]) -> None:
     elif what == "image":
         container = {"name": "engine", "image": f"img:{value}"}
         tiny.edit(lambda spec: spec["headGroupSpec"]["template"]["spec"].update(containers=[container]))
+    elif what == "worker image" and which < len(groups):
+        container = {"name": "helper", "image": f"img:{value}"}
+        tiny.edit(lambda spec: spec["workerGroupSpecs"][which]["template"]["spec"].update(containers=[container]))
     elif what == "drop group" and len(groups) > 1:
         tiny.edit(lambda spec: spec["workerGroupSpecs"].pop())
 
@@ -66,11 +78,11 @@ def run_all(tiny: Any) -> None:
 
 @pytest.mark.parametrize("hosts", [1, 2])
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(actions=ACTIONS, strategy=st.sampled_from(["Recreate", "None"]))
+@given(actions=ACTIONS, strategy=st.sampled_from(STRATEGIES))
 def test_pods_end_up_as_the_spec_says(
-    kubernetes: Any, cluster: Any, group: Any, hosts: int, actions: Any, strategy: str
+    kubernetes: Any, cluster: Any, group: Any, hosts: int, actions: Any, strategy: Any
 ) -> None:
-    body = cluster(groups=[group("a", 2), group("b", 1, numOfHosts=hosts)], upgradeStrategy={"type": strategy})
+    body = cluster(groups=[group("a", 2), group("b", 1, numOfHosts=hosts)], upgradeStrategy=strategy)
     tiny = kubernetes(body)
     tiny.settle()
     for action in actions:
@@ -84,9 +96,9 @@ def test_pods_end_up_as_the_spec_says(
         assert len(heads) <= 1
     for _ in range(3):
         forget_terminating(tiny)
-        tiny.settle()
+        tiny.settle(passes=40)
         run_all(tiny)
-    tiny.settle()
+    tiny.settle(passes=40)
     wanted = tiny.cluster["spec"]
     if wanted.get("suspend"):
         assert tiny.pods == {}
@@ -110,3 +122,12 @@ def test_pods_end_up_as_the_spec_says(
     assert tiny.head
     assert tiny.status["state"] == "ready"
     assert tiny.plan().stages[1:] == []
+    if strategy["type"] == "Rolling":
+        templates = {each["groupName"]: each["template"] for each in wanted["workerGroupSpecs"]}
+        if strategy.get("allowHeadRestart"):
+            templates["headgroup"] = wanted["headGroupSpec"]["template"]
+        for pod in tiny.pods.values():
+            template = templates.get(pod["metadata"]["labels"]["ray.io/group"])
+            if template is not None:
+                assert pod["spec"]["containers"][0]["image"] == template["spec"]["containers"][0]["image"]
+        assert tiny.condition("RollingUpgrade") is None

@@ -29,6 +29,45 @@ def test_later_edits_reach_the_head_service(kubernetes: Any, cluster: Any) -> No
     ]
 
 
+def test_type_port_and_annotation_reach_a_users_service(kubernetes: Any, cluster: Any) -> None:
+    """RC-20: the case as it was reported."""
+    body = cluster()
+    custom: dict[str, Any] = {"metadata": {"annotations": {"lb": "internal"}}}
+    body["spec"]["headGroupSpec"] |= {"serviceType": "ClusterIP", "headService": custom}
+    tiny = kubernetes(body)
+    tiny.settle()
+    live = tiny.objects[SERVICE, "pair-head-svc"]
+    address = live["spec"]["clusterIP"]
+    live["metadata"]["annotations"]["cloud.example/id"] = "7"
+
+    def edit(spec: Any) -> None:
+        head = spec["headGroupSpec"]
+        head["serviceType"] = "LoadBalancer"
+        head["headService"]["metadata"]["annotations"]["second"] = "yes"
+        head["template"]["spec"]["containers"][0]["ports"] = [{"name": "extra", "containerPort": 7000}]
+
+    tiny.edit(edit)
+    tiny.settle()
+    assert (live["spec"]["type"], live["spec"]["clusterIP"]) == ("LoadBalancer", address)
+    assert {port["name"]: port["port"] for port in live["spec"]["ports"]} == {"extra": 7000, "metrics": 8080}
+    assert live["metadata"]["annotations"] == {"lb": "internal", "second": "yes", "cloud.example/id": "7"}
+
+
+def test_what_else_changes_reaches_a_service_that_must_stay_headless(kubernetes: Any, cluster: Any) -> None:
+    tiny = kubernetes(cluster())
+    tiny.settle()
+
+    def edit(spec: Any) -> None:
+        spec["headGroupSpec"]["serviceType"] = "LoadBalancer"
+        spec["headServiceAnnotations"] = {"lb": "internal"}
+
+    tiny.edit(edit)
+    tiny.settle()
+    live = tiny.objects[SERVICE, "pair-head-svc"]
+    assert live["metadata"]["annotations"] == {"lb": "internal"}
+    assert (live["spec"]["clusterIP"], live["spec"].get("type")) == ("None", None)
+
+
 def test_headless_service_cannot_change_and_says_so(kubernetes: Any, cluster: Any) -> None:
     tiny = kubernetes(cluster())
     tiny.settle()

@@ -126,8 +126,10 @@ def test_unchanged_pass_does_nothing(kubernetes: Any, cluster: Any) -> None:
     ("change", "written"),
     [
         ({"lastUpdateTime": "2020-01-01T00:00:00Z"}, False),
-        ({"observedGeneration": 0}, False),
-        ({"desiredCPU": "99"}, False),
+        ({"observedGeneration": 0}, True),
+        ({"desiredCPU": "99"}, True),
+        ({"workerGroups": []}, True),
+        ({"resources": {}}, True),
         ({"stateTransitionTimes": {}}, False),
         ({"reason": "old"}, True),
         ({"state": ""}, True),
@@ -357,3 +359,79 @@ def test_stale_endpoints_are_kept_and_foreign_ones_are_text(kubernetes: Any, clu
     endpoints = tiny.status["endpoints"]
     assert endpoints["old"] == "1"
     assert "by-name" in endpoints.values()
+
+
+def test_counts_by_group_and_totals(kubernetes: Any, cluster: Any, group: Any) -> None:
+    """RC-19 and RC-27: what is wanted and what Ray can use now, with the hosts of each replica counted."""
+    gpu = sized("w", requests={"cpu": "500m"}, limits={"memory": "1Gi", "nvidia.com/gpu": 1})
+    body = cluster(groups=[group("one", 5, maxReplicas=2), group("many", 2, numOfHosts=4, template=gpu)])
+    tiny = kubernetes(body)
+    tiny.run_pods = False
+    tiny.reconcile()
+    assert tiny.status["workerGroups"] == [
+        {"name": "one", "desired": 2, "ready": 0, "available": 0},
+        {"name": "many", "desired": 8, "ready": 0, "available": 0},
+    ]
+    requested = {"cpu": "7", "memory": "14Gi", "nvidia.com/gpu": "8"}
+    assert tiny.status["resources"] == {"requested": requested}
+    tiny.set_pod(tiny.head["metadata"]["name"], phase="Running", ready=True)
+    hosts = sorted(name for name in tiny.workers if "-many-" in name)
+    for number, name in enumerate(hosts[:3]):
+        tiny.set_pod(name, phase="Running", ready=number > 0)
+    tiny.now += timedelta(seconds=10)
+    tiny.reconcile()
+    assert tiny.status["workerGroups"][1] == {"name": "many", "desired": 8, "ready": 2, "available": 3}
+    allocatable = {"cpu": "2", "memory": "4Gi", "nvidia.com/gpu": "2"}
+    assert tiny.status["resources"] == {"requested": requested, "allocatable": allocatable}
+    tiny.run_pods = True
+    for name in hosts[:1]:
+        tiny.set_pod(name, phase="Running", ready=True)
+    tiny.settle()
+    assert tiny.status["state"] == "ready"
+    assert tiny.status["readyWorkerReplicas"] == tiny.status["desiredWorkerReplicas"] == 10
+    assert tiny.status["resources"] == {"requested": requested, "allocatable": requested}
+
+
+def test_what_ray_can_use_is_what_the_pods_have(kubernetes: Any, cluster: Any, group: Any) -> None:
+    """Pods of a former spec keep their size, and containers that others put in count for nothing."""
+    tiny = kubernetes(cluster(groups=[group(replicas=1, template=sized("w", requests={"cpu": "1"}))]))
+    tiny.settle()
+    for body in tiny.pods.values():
+        body["spec"]["containers"].append({"name": "mesh", "resources": {"requests": {"cpu": "7"}}})
+    tiny.edit(lambda spec: spec["workerGroupSpecs"][0].update(template=sized("w", requests={"cpu": "4"})))
+    tiny.settle()
+    assert tiny.status["resources"] == {
+        "requested": {"cpu": "5", "memory": "2Gi"},
+        "allocatable": {"cpu": "2", "memory": "2Gi"},
+    }
+
+
+def test_a_suspended_cluster_asks_for_nothing(kubernetes: Any, cluster: Any) -> None:
+    tiny = kubernetes(cluster())
+    tiny.settle()
+    tiny.edit(lambda spec: spec.update(suspend=True))
+    tiny.settle()
+    assert "resources" not in tiny.status
+    assert tiny.status["workerGroups"] == [{"name": "crew", "desired": 3, "ready": 0, "available": 0}]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda spec: spec["headGroupSpec"].update(rayStartParams={"num-cpus": "0"}),
+        lambda spec: spec["workerGroupSpecs"][0].update(scaleStrategy={"workersToDelete": ["nobody"]}),
+        lambda spec: spec["workerGroupSpecs"][0]["template"]["spec"]["containers"][0].update(resources={}),
+    ],
+)
+def test_a_new_generation_is_observed_although_nothing_else_changes(kubernetes: Any, cluster: Any, change: Any) -> None:
+    """KubeRay's observedGeneration and desired resources lag behind such an edit (spec raycluster.md 9)."""
+    tiny = kubernetes(cluster())
+    tiny.settle()
+    before, times = tiny.status, tiny.status["stateTransitionTimes"]
+    tiny.edit(change)
+    tiny.now += timedelta(hours=1)
+    tiny.settle()
+    assert tiny.status["observedGeneration"] == 2
+    assert tiny.status["lastUpdateTime"] != before["lastUpdateTime"]
+    assert (tiny.status["state"], tiny.status["stateTransitionTimes"]) == ("ready", times)
+    assert tiny.status["conditions"] == before["conditions"]

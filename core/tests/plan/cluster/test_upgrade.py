@@ -9,7 +9,7 @@ import pytest
 from kuberay.api.kinds import POD
 from kuberay.hooks.calls import NoHooks
 from kuberay.hooks.types import UpgradeContext, UpgradeStrategy
-from kuberay.plan.model import Patch
+from kuberay.plan.model import Delete, Patch
 
 HASH = "ray.io/upgrade-strategy-recreate-hash"
 VERSION = "ray.io/kuberay-version"
@@ -54,6 +54,22 @@ def test_new_pods_wait_for_the_old_head(kubernetes: Any, cluster: Any) -> None:
     tiny.reconcile()
     assert tiny.head["metadata"]["name"] not in old
     assert set(tiny.workers) <= old, "lingering workers still count"
+
+
+def test_the_head_goes_last_so_that_no_worker_of_the_former_spec_is_forgotten(kubernetes: Any, cluster: Any) -> None:
+    tiny = kubernetes(recreating(cluster))
+    tiny.settle()
+    old = set(tiny.pods)
+    stuck = next(iter(tiny.workers))
+    tiny.refuse = lambda write: "try later" if isinstance(write, Delete) and write.name == stuck else ""
+    tiny.edit(new_image)
+    for _ in range(3):
+        tiny.reconcile()
+    assert set(tiny.pods) == {stuck, tiny.head["metadata"]["name"]} <= old
+    tiny.refuse = lambda _write: ""
+    tiny.settle()
+    assert len(tiny.pods) == 4
+    assert not old & set(tiny.pods)
 
 
 @pytest.mark.parametrize("type_", ["None", None])

@@ -75,8 +75,10 @@ class Api:
         path = kind.path(self.namespace, name, subresource or None)
         return await self.call("PATCH", path, params, body, MERGE_PATCH)
 
-    async def json_patch(self, kind: Kind, name: str, operations: Any, **params: str) -> Answer:
-        return await self.call("PATCH", kind.path(self.namespace, name), params, operations, JSON_PATCH)
+    async def json_patch(self, kind: Kind, name: str, operations: Any, subresource: str = "", **params: str) -> Answer:
+        return await self.call(
+            "PATCH", kind.path(self.namespace, name, subresource or None), params, operations, JSON_PATCH
+        )
 
     async def apply(
         self, kind: Kind, body: Body, *, manager: str, force: bool = False, subresource: str = ""

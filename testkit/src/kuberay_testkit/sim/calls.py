@@ -45,6 +45,22 @@ class Call:
         )
 
 
+@dataclass(slots=True)
+class Steps:
+    """How much has happened in a simulated cluster. Leases and bookmarks, which come by themselves, do not count."""
+
+    requests: int = 0
+    """Requests that reached the server, whether or not their answer came back."""
+    events: int = 0
+    """Watch events delivered to a client."""
+    commits: int = 0
+    """Changes committed, whoever made them."""
+
+    @property
+    def total(self) -> int:
+        return self.requests + self.events + self.commits
+
+
 class Calls(list[Call]):
     """All requests in order."""
 

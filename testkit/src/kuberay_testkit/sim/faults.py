@@ -18,14 +18,18 @@ RequestFault = Literal[
 """``conflict`` 409; ``throttle`` 429 with Retry-After; ``refuse`` a chosen code; ``error_before``/``error_after`` 500
 before or after the commit; ``timeout_before``/``timeout_after`` no answer (`TransportError`); ``slow`` a late answer."""
 
-WatchFault = Literal["drop_watch", "close_watch", "delay_event", "silence_watch", "expire_watch"]
+WatchFault = Literal["drop_watch", "close_watch", "delay_event", "repeat_event", "silence_watch", "expire_watch"]
 """``drop_watch`` breaks the connection before the event is delivered; ``close_watch`` ends it cleanly; ``delay_event``
-delivers late; ``silence_watch`` delivers nothing more and stays open; ``expire_watch`` forgets all history and breaks the
+delivers late; ``repeat_event`` delivers twice; ``silence_watch`` delivers nothing more and stays open; ``expire_watch`` forgets all history and breaks the
 connection, so that the next watch gets 410."""
 
 Action = RequestFault | WatchFault
 
-_WATCH_ACTIONS = frozenset({"drop_watch", "close_watch", "delay_event", "silence_watch", "expire_watch"})
+_WATCH_ACTIONS = frozenset(
+    {"drop_watch", "close_watch", "delay_event", "repeat_event", "silence_watch", "expire_watch"}
+)
+_SHARES = {"expire_watch": 0.25, "close_watch": 0.25, "silence_watch": 0.05}
+"""How much rarer than the others in a mixture."""
 _READS = frozenset({"get", "list", "watch"})
 _CONFLICTING = frozenset({"update", "patch", "apply", "delete"})
 
@@ -118,12 +122,13 @@ class Faults:
             "drop_watch",
             "close_watch",
             "delay_event",
+            "repeat_event",
+            "silence_watch",
             "expire_watch",
         ]
         random.shuffle(actions)
         for action in actions:
-            share = 0.25 if action in ("expire_watch", "close_watch") else 1.0
-            chance = share * intensity * random.uniform(0.5, 1.5) / 4
+            chance = _SHARES.get(action, 1.0) * intensity * random.uniform(0.5, 1.5) / 4
             plan.rules.append(Rule(action, match, chance, seconds=random.choice((0.5, 1.0, 3.0))))
         return plan
 

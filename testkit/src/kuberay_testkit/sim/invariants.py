@@ -6,79 +6,54 @@ Each invariant holds whatever fails: lost answers, late events, killed processes
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Collection
 
-from kuberay.api.kinds import JOB, POD, RAYCLUSTER, RAYJOB, Kind
-from kuberay.api.names import HEAD, LABEL_GROUP, LABEL_NODE_TYPE, WORKER
+from kuberay.api.kinds import JOB, POD, RAYCLUSTER, RAYJOB
+from kuberay.api.names import HEAD, LABEL_NODE_TYPE, WORKER
 
+from kuberay_testkit.sim.cluster_facts import (
+    SpecHistory,
+    children,
+    controller_uid,
+    group_of,
+    live_children,
+    live_in_group,
+    over,
+    surge,
+    wanted_workers,
+)
+from kuberay_testkit.sim.deletion_rules import JustifiedDeletions, OnlyItsOwn, finalizer_last
 from kuberay_testkit.sim.server import SimServer
-from kuberay_testkit.sim.store import Change, Stored
+from kuberay_testkit.sim.status_rules import SteadyStatus
+from kuberay_testkit.sim.store import Change
 from kuberay_testkit.sim.world import SimWorld
 
-
-def controller_uid(stored: Stored) -> str:
-    """UID of the owner that manages the object; empty without one."""
-    return next((str(owner["uid"]) for owner in stored.owners() if owner.get("controller")), "")
-
-
-def alive(stored: Stored) -> bool:
-    """Neither being deleted nor finished."""
-    phase = (stored.body.get("status") or {}).get("phase")
-    return not stored.deleting and phase not in ("Succeeded", "Failed")
-
-
-def live_children(server: SimServer, uid: str, kind: Kind) -> Iterator[Stored]:
-    for stored in server.store.all_of(kind):
-        if controller_uid(stored) == uid and alive(stored):
-            yield stored
-
-
-def wanted_workers(spec: Mapping[str, Any]) -> dict[str, int]:
-    """Worker pods per group that a RayCluster's spec asks for when nothing is suspended."""
-    wanted: dict[str, int] = {}
-    for group in spec.get("workerGroupSpecs") or ():
-        replicas = group.get("replicas")
-        least, most = group.get("minReplicas") or 0, group.get("maxReplicas", 2**31 - 1)
-        count = min(max(least if replicas is None else replicas, least), most)
-        wanted[group["groupName"]] = count * int(group.get("numOfHosts") or 1)
-    return wanted
+OPERATORS = ("operator", "operator-a", "operator-b")
+"""Clients that are operators, in simulations that do not say otherwise."""
 
 
 class PodBudget:
-    """No pod is created beyond what some spec of the cluster asked for within the last *memory* seconds: an operator may
-    act on what it was told, and may be told late."""
+    """No pod is created beyond what some recent spec of the cluster asked for."""
 
-    def __init__(self, memory: float) -> None:
-        self._memory = memory
-        self._wanted: dict[str, list[tuple[float, dict[str, int]]]] = {}
+    def __init__(self, history: SpecHistory) -> None:
+        self._history = history
 
     def __call__(self, server: SimServer, change: Change) -> None:
-        stored, now = change.stored, server.clock.elapsed()
-        if stored.key.kind == RAYCLUSTER:
-            self._wanted.setdefault(stored.uid, []).append((now, wanted_workers(stored.body.get("spec") or {})))
+        stored = change.stored
         if stored.key.kind != POD or change.type != "ADDED":
             return
         uid, labels = controller_uid(stored), stored.metadata.get("labels") or {}
-        if labels.get(LABEL_NODE_TYPE) != WORKER or uid not in self._wanted:
+        if labels.get(LABEL_NODE_TYPE) != WORKER or uid not in self._history:
             return
-        group = labels.get(LABEL_GROUP, "")
-        live = sum(
-            (pod.metadata.get("labels") or {}).get(LABEL_GROUP) == group for pod in live_children(server, uid, POD)
-        )
-        most = max(wanted.get(group, 0) for wanted in self._remembered(uid, now))
+        group = group_of(stored)
+        live = len(live_in_group(server, uid, group))
+        specs = self._history.recent(uid, server.clock.elapsed())
+        most = max(wanted_workers(spec).get(group, 0) + surge(spec, group) for spec in specs)
         assert live <= most, f"{live} live pods in group {group}, where at most {most} were ever wanted lately"
-
-    def _remembered(self, uid: str, now: float) -> Iterator[dict[str, int]]:
-        """Specs in force at some time within the memory."""
-        history = self._wanted[uid]
-        for number, (_, wanted) in enumerate(history):
-            if number + 1 == len(history) or history[number + 1][0] >= now - self._memory:
-                yield wanted
 
 
 def one_head(server: SimServer, change: Change) -> None:
-    """A cluster never has two live head pods."""
+    """A cluster never has two head pods that run: a new one waits until nothing of the old one is left."""
     stored = change.stored
     if stored.key.kind != POD or change.type != "ADDED":
         return
@@ -86,8 +61,8 @@ def one_head(server: SimServer, change: Change) -> None:
         return
     heads = [
         pod.key.name
-        for pod in live_children(server, controller_uid(stored), POD)
-        if (pod.metadata.get("labels") or {}).get(LABEL_NODE_TYPE) == HEAD
+        for pod in children(server, controller_uid(stored), POD)
+        if not over(pod) and (pod.metadata.get("labels") or {}).get(LABEL_NODE_TYPE) == HEAD
     ]
     assert len(heads) <= 1, f"two live head pods: {', '.join(heads)}"
 
@@ -121,7 +96,18 @@ class OneSubmitter:
         assert self._made[attempt] == 1, f"a second submitter of RayJob {owner.key.name} for job {attempt[1]}"
 
 
-def watch_over(world: SimWorld, *, memory: float = 5.0) -> None:
-    """Check all of them from now on; *memory* as in `PodBudget`."""
-    for invariant in (PodBudget(memory), one_head, one_cluster_per_job, OneSubmitter()):
+def watch_over(world: SimWorld, *, memory: float = 5.0, operators: Collection[str] = OPERATORS) -> None:
+    """Check all of them from now on. *memory*: for how many seconds an operator may act on a spec that is no more."""
+    history = SpecHistory(memory)
+    world.always(history)
+    for invariant in (
+        PodBudget(history),
+        one_head,
+        one_cluster_per_job,
+        OneSubmitter(),
+        OnlyItsOwn(operators),
+        JustifiedDeletions(operators, history),
+        SteadyStatus(),
+        finalizer_last,
+    ):
         world.always(invariant)

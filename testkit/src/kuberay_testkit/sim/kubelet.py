@@ -36,6 +36,7 @@ class SimKubelet(Controller):
         self._addresses = 0
         self._progress: dict[str, tuple[Wish, float, bool]] = {}
         self._grace_began: dict[str, float] = {}
+        self._lost: set[str] = set()
         super().__init__(server, delay=delay)
 
     # -- pods by themselves
@@ -47,6 +48,7 @@ class SimKubelet(Controller):
         if change.type == "DELETED":
             self._progress.pop(stored.uid, None)
             self._grace_began.pop(stored.uid, None)
+            self._lost.discard(stored.uid)
         elif stored.deleting:
             self._grace_began.setdefault(stored.uid, self.server.clock.elapsed())
             self.enqueue(stored.key, float(stored.metadata.get("deletionGracePeriodSeconds") or 0))
@@ -91,6 +93,8 @@ class SimKubelet(Controller):
         return wish if wish is not None else read_wish(stored.metadata.get("annotations") or {})
 
     def _finish_grace(self, stored: Stored) -> None:
+        if stored.uid in self._lost:
+            return
         grace = float(stored.metadata.get("deletionGracePeriodSeconds") or 0)
         left = self._grace_began[stored.uid] + grace - self.server.clock.elapsed()
         if left > 1e-6:
@@ -153,6 +157,23 @@ class SimKubelet(Controller):
         """Failed with reason ``Evicted``, as under node pressure."""
         self.fail(namespace, name, exit_code=137, reason="Evicted", message=message)
 
+    def lose(self, namespace: str, name: str) -> None:
+        """The node went silent: readiness is unknown, the pod is told to go and nobody is there to end it. It stays like
+        that until `give_up`."""
+        stored = self._pod(namespace, name)
+        self._settled(stored)
+        self._lost.add(stored.uid)
+        now = stamp(self.server.now())
+        self._change(namespace, name, lambda status: _unknown(status, now))
+        self.server.delete(kinds.POD, namespace, name, uid=stored.uid)
+
+    def give_up(self, uid: str) -> None:
+        """The lost node was removed from the cluster, and with it the pod that was on it."""
+        self._lost.discard(uid)
+        stored = self.server.store.by_uid(uid)
+        if stored is not None:
+            self.server.finish_grace(stored)
+
     def set_unschedulable(
         self, namespace: str, name: str, *, message: str = "0/1 nodes are available: 1 Insufficient cpu."
     ) -> None:
@@ -202,3 +223,10 @@ class SimKubelet(Controller):
         status: dict[str, Any] = self._pod(namespace, name).copy().get("status") or {}
         change(status)
         self.server.set_status(kinds.POD, namespace, name, status, manager="kubelet")
+
+
+def _unknown(status: dict[str, Any], now: str) -> None:
+    """What the node controller says of pods on a node it does not hear from."""
+    for condition in status.get("conditions") or ():
+        if condition["type"] in ("Ready", "ContainersReady") and condition["status"] != "Unknown":
+            condition.update(status="Unknown", reason="NodeStatusUnknown", lastTransitionTime=now)

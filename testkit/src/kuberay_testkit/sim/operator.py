@@ -20,12 +20,14 @@ from kuberay.kube.informer import InformerTimes
 from kuberay.kube.lease import Lease
 from kuberay.operator.app import RAY_KINDS, App, LeadershipLostError, Parts
 from kuberay.operator.controller import PlanFunction
+from kuberay.operator.metrics import Metrics
 from kuberay.operator.rbac import CORE_RULES, ELECTION_RULES
 from kuberay.plan.cluster import plan_cluster
 from kuberay.plan.config import PlanConfig
 from kuberay.plan.job import plan_job
 
 from kuberay_testkit.dashboard import FakeDashboard
+from kuberay_testkit.drain import FakeDrain
 from kuberay_testkit.sim.calls import Call
 from kuberay_testkit.sim.ray import Outcome, SimRay
 from kuberay_testkit.sim.source import SimSource
@@ -48,6 +50,7 @@ class RayWorld(SimWorld):
     ) -> None:
         super().__init__(**options)
         self.dashboard = FakeDashboard(clock=self.server.clock)
+        self.drain = FakeDrain(clock=self.server.clock)
         self.ray = SimRay(self.server, self.kubelet, self.dashboard, outcome=outcome)
 
     async def __aenter__(self) -> Self:
@@ -76,6 +79,8 @@ class SimOperator:
     workers: int = 8
     times: InformerTimes = BRISK
     app: App | None = None
+    metrics: Metrics | None = None
+    """Of the present process."""
     source: SimSource | None = None
     process: Process | None = None
 
@@ -111,12 +116,15 @@ class SimOperator:
         client, clock = Client(transport), self.world.server.clock
         self.source = SimSource(transport, RAY_KINDS, self.namespaces)
         lease = Lease(client, clock, namespace=OPERATOR_NAMESPACE, identity=self.name) if self.elect else None
+        self.metrics = Metrics()
         self.app = App(
             Parts(
                 client=client,
                 clock=clock,
                 source=self.source,
                 dashboard=self.world.dashboard,
+                drain=self.world.drain,
+                metrics=self.metrics,
                 hooks=self.hooks,
                 config=self.config,
                 plans=self.plans,

@@ -10,9 +10,10 @@ from itertools import groupby
 from typing import Any
 
 import orjson
-from kuberay.api.kinds import Kind
+from kuberay.api.kinds import POD, Kind
 
 from kuberay_testkit.sim.registry import Registry, is_builtin_group
+from kuberay_testkit.sim.resize import RESIZE
 from kuberay_testkit.sim.selectors import Match, both, match_fields, match_labels
 from kuberay_testkit.sim.status import APIError, bad_request, continue_expired, not_found
 from kuberay_testkit.sim.store import Key, Store, Stored
@@ -156,6 +157,9 @@ class Reads:
             resources.append({**entry, "kind": kind.kind, "verbs": verbs})
             if self._registry.traits(kind).status:
                 part = {"name": f"{kind.plural}/status", "singularName": "", "namespaced": kind.namespaced}
+                resources.append({**part, "kind": kind.kind, "verbs": ["get", "patch", "update"]})
+            if kind == POD:
+                part = {"name": f"{kind.plural}/{RESIZE}", "singularName": "", "namespaced": True}
                 resources.append({**part, "kind": kind.kind, "verbs": ["get", "patch", "update"]})
         group_version = f"{group}/{version}" if group else version
         return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": resources}

@@ -59,6 +59,7 @@ _TRAITS: dict[Kind, Traits] = {
     kinds.SERVICE_ACCOUNT: Traits(
         custom=False, status=False, generation=False, unconditional_update=True, returns_deleted=True
     ),
+    kinds.POD_DISRUPTION_BUDGET: Traits(custom=False),
     kinds.NAMESPACE: Traits(custom=False, generation=False, unconditional_update=True, name_rule="label"),
     kinds.ROLE: Traits(
         custom=False,
@@ -80,6 +81,10 @@ _TRAITS: dict[Kind, Traits] = {
     kinds.LEASE: Traits(custom=False, status=False, generation=False, create_on_update=True),
     kinds.CRD: Traits(custom=False, unconditional_update=False),
     kinds.SECRET: _PLAIN,
+    kinds.INGRESS: Traits(custom=False, unconditional_update=True),
+    kinds.PERSISTENT_VOLUME_CLAIM: Traits(
+        custom=False, generation=False, unconditional_update=True, returns_deleted=True
+    ),
     CONFIG_MAP: _PLAIN,
 }
 

@@ -17,7 +17,7 @@ from kuberay.kube.transport import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, R
 
 from kuberay_testkit.sim import merge, paths
 from kuberay_testkit.sim.access import REVIEW, Access
-from kuberay_testkit.sim.calls import Call, Calls
+from kuberay_testkit.sim.calls import Call, Calls, Steps
 from kuberay_testkit.sim.clock import VirtualClock
 from kuberay_testkit.sim.deletes import Deletes
 from kuberay_testkit.sim.environment import Admit, Outcome
@@ -25,6 +25,7 @@ from kuberay_testkit.sim.faults import Faults
 from kuberay_testkit.sim.paths import Subject, subject_of
 from kuberay_testkit.sim.reads import Reads, custom_resource_definition
 from kuberay_testkit.sim.registry import Registry, Traits, default_kinds
+from kuberay_testkit.sim.resize import RESIZE
 from kuberay_testkit.sim.selectors import match_labels
 from kuberay_testkit.sim.status import (
     JSON_HEADERS,
@@ -65,6 +66,9 @@ class SimServer:
         self.registry = Registry()
         self.admissions: list[tuple[Kind | None, Admit]] = []
         self.calls = Calls()
+        self.steps = Steps()
+        self.acting = ""
+        """The client whose request is being handled; empty while users and the cluster's own controllers act."""
         self._writes = Writes(self)
         self._deletes = Deletes(self)
         self._reads = Reads(self.store, self.registry)
@@ -73,6 +77,7 @@ class SimServer:
         for kind in default_kinds() if only is None else only:
             self.register(kind)
         self.store.listen(self._serve_custom_kinds)
+        self.store.listen(self._count)
 
     # -- set-up
 
@@ -99,6 +104,10 @@ class SimServer:
         self.registry.unregister(kind)
         if definition is not None:
             self.store.remove(definition)
+
+    def _count(self, change: Change) -> None:
+        if change.stored.key.kind != kinds.LEASE:
+            self.steps.commits += 1
 
     def _serve_custom_kinds(self, change: Change) -> None:
         """A CRD that is created is served, one that is deleted no longer."""
@@ -221,6 +230,8 @@ class SimServer:
         outcome: Outcome | None = None,
     ) -> None:
         """Note one request; *status* 0 when it got no answer."""
+        if subject.resource != "leases":
+            self.steps.requests += 1
         self.calls.append(
             Call(
                 verb=subject.verb,
@@ -255,6 +266,7 @@ class SimServer:
         params = params or {}
         subject = subject_of(method, path, params, content_type, client)
         outcome: Outcome | None = None
+        self.acting = client
         try:
             self._access.check(subject)
             result = self._dispatch(method, path, params, body, content_type, subject)
@@ -265,6 +277,8 @@ class SimServer:
                 response = Response(200, result, JSON_HEADERS)
         except (APIError, NoSuchPath) as error:
             response = error.response()
+        finally:
+            self.acting = ""
         self.record(subject, params, 0 if unanswered else response.status, fault, outcome)
         return response
 
@@ -277,7 +291,8 @@ class SimServer:
             raise NoSuchPath
         kind, traits = found
         wrong_scope = not kind.namespaced and target.namespace
-        if wrong_scope or (target.subresource and not (target.subresource == "status" and traits.status)):
+        known = not target.subresource or (target.subresource == "status" and traits.status)
+        if wrong_scope or not (known or (target.subresource == RESIZE and kind == kinds.POD)):
             raise no_such_resource()
         return target, kind, traits
 

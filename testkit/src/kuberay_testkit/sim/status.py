@@ -139,8 +139,9 @@ def invalid(kind: Kind, name: str, *problems: tuple[str, str, str]) -> APIError:
     )
 
 
-def forbidden(kind: Kind, name: str, why: str) -> APIError:
-    return APIError(403, "Forbidden", f'{kind} "{name}" is forbidden: {why}', details=_details(kind, name))
+def forbidden(kind: Kind, name: str, why: str, causes: Sequence[Mapping[str, str]] = ()) -> APIError:
+    details = {**_details(kind, name), **({"causes": list(causes)} if causes else {})}
+    return APIError(403, "Forbidden", f'{kind} "{name}" is forbidden: {why}', details=details)
 
 
 def too_old(requested: int, oldest: int) -> APIError:

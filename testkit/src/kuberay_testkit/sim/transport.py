@@ -16,7 +16,7 @@ from kuberay_testkit.sim.faults import Rule
 from kuberay_testkit.sim.paths import Subject, subject_of
 from kuberay_testkit.sim.server import SimServer
 from kuberay_testkit.sim.status import APIError, internal, too_many
-from kuberay_testkit.sim.watch import Watch
+from kuberay_testkit.sim.watch import BOOKMARK, Watch
 
 
 class SimTransport:
@@ -197,6 +197,9 @@ class SimTransport:
                     match rule.action:
                         case "delay_event":
                             await asyncio.sleep(rule.seconds)
+                        case "repeat_event":
+                            self.server.steps.events += 1
+                            yield line
                         case "close_watch":
                             return
                         case "silence_watch":
@@ -207,6 +210,8 @@ class SimTransport:
                             raise TransportError("connection reset by peer")
                         case _:
                             raise TransportError("connection reset by peer")
+                if not line.startswith(BOOKMARK):
+                    self.server.steps.events += 1
                 yield line
         finally:
             await source.aclose()

@@ -20,6 +20,8 @@ from kuberay_testkit.sim.selectors import Match
 from kuberay_testkit.sim.status import APIError, bad_request, too_old
 from kuberay_testkit.sim.store import Change, Store, Stored
 
+BOOKMARK = b'{"type":"BOOKMARK"'
+"""How a line begins that tells of no change."""
 BOOKMARK_EVERY = 60.0
 BOOKMARK_BEFORE_END = 2.0
 """Seconds, as the real server does it."""

@@ -15,6 +15,7 @@ from kuberay_testkit.sim import admission, fields, ownership
 from kuberay_testkit.sim.environment import Environment, Outcome, check_preconditions, check_version, stamp
 from kuberay_testkit.sim.ownership import Claim, Manager
 from kuberay_testkit.sim.registry import Traits
+from kuberay_testkit.sim.resize import RESIZE, resized
 from kuberay_testkit.sim.status import (
     APIError,
     already_exists,
@@ -164,7 +165,12 @@ class Writes:
         namespace = self._env.store.get(Key(kinds.NAMESPACE, "", key.namespace))
         if namespace is not None and namespace.deleting:
             why = f"unable to create new content in namespace {key.namespace} because it is being terminated"
-            raise forbidden(kind, key.name, why)
+            cause = {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {key.namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+            raise forbidden(kind, key.name, why, causes=[cause])
 
     def _complete(self, kind: Kind, body: dict[str, Any]) -> None:
         if kind == kinds.SERVICE and not (body.get("spec") or {}).get("clusterIP"):
@@ -304,6 +310,8 @@ class Writes:
         traits = self._env.registry.traits(stored.key.kind)
         if subresource == "status":
             body = self._only_status(stored, body, traits)
+        elif subresource == RESIZE:
+            body = resized(stored, body)
         elif traits.status:
             body.pop("status", None)
             if "status" in stored.body:

@@ -16,11 +16,16 @@ from kuberay.api.names import LABEL_ORIGIN_CRD
 from kuberay.api.problems import Problem
 from kuberay.api.syntax import dns1035_errors
 from kuberay.api.validation.autoscaling import autoscaling_problems
+from kuberay.api.validation.fallback import fallback_problems
 from kuberay.api.validation.fault_tolerance import fault_tolerance_problems
 from kuberay.api.validation.groups import group_name_problems, head_problems, worker_problems
 from kuberay.api.validation.history import history_problems
 from kuberay.api.validation.isolation import network_policy_problems, tls_problems
+from kuberay.api.validation.leaving import leaving_problems
+from kuberay.api.validation.lifecycle import lifecycle_problems, ownership_problems
+from kuberay.api.validation.rolling import rolling_problems
 from kuberay.api.validation.token_auth import auth_problems
+from kuberay.api.validation.wait_gcs import wait_gcs_problems
 
 INVALID_METADATA = "InvalidRayClusterMetadata"
 INVALID_SPEC = "InvalidRayClusterSpec"
@@ -46,6 +51,7 @@ def validate_cluster(
             return problems + parse_problems(error, "spec", INVALID_SPEC)
     problems += spec_problems(spec, annotations, gates)
     problems += upgrade_problems(spec, labels.get(LABEL_ORIGIN_CRD, ""))
+    problems += ownership_problems(spec, labels.get(LABEL_ORIGIN_CRD, ""), "spec", INVALID_SPEC)
     problems += _status_problems(status or {})
     return problems
 
@@ -81,6 +87,10 @@ def spec_problems(
         *network_policy_problems(spec, gates),
         *tls_problems(spec, gates),
         *group_name_problems(spec),
+        *wait_gcs_problems(spec, annotations),
+        *fallback_problems(spec),
+        *lifecycle_problems(spec, gates),
+        *leaving_problems(spec, annotations),
     ]
     return [
         Problem(where if where.startswith("metadata.") else f"{path}.{where}", what, reason) for where, what in found
@@ -91,11 +101,12 @@ def upgrade_problems(
     spec: RayClusterSpec, creator: str, path: str = "spec", reason: str = INVALID_SPEC
 ) -> Iterator[Problem]:
     """Rules about ``upgradeStrategy``. *creator* is the kind that made the cluster."""
-    strategy = spec.upgrade_strategy.type if spec.upgrade_strategy is not None else None
-    if strategy is None:
+    if spec.upgrade_strategy is None or spec.upgrade_strategy.type is None:
         return
+    strategy = spec.upgrade_strategy.type
     where = f"{path}.upgradeStrategy.type"
-    if strategy not in ("Recreate", "None"):
+    if strategy not in ("Recreate", "None", "Rolling"):
+        # KubeRay's words; the schema, which speaks first, names Rolling as well.
         message = (
             f"The RayCluster spec is invalid: Spec.UpgradeStrategy.Type value {strategy} is invalid,"
             " valid options are Recreate or None"
@@ -103,6 +114,9 @@ def upgrade_problems(
         yield Problem(where, message, reason)
     if creator in ("RayJob", "RayService"):
         yield Problem(where, f"upgradeStrategy cannot be set when RayCluster is created by {creator}", reason)
+    if strategy == "Rolling":
+        for name, what in rolling_problems(spec.upgrade_strategy):
+            yield Problem(f"{path}.upgradeStrategy.{name}", what, reason)
 
 
 def _status_problems(status: Mapping[str, Any]) -> Iterator[Problem]:

@@ -16,6 +16,7 @@ from kuberay.api.job import JobDeploymentStatus, JobSubmissionMode, RayJobSpec
 from kuberay.api.problems import Problem
 from kuberay.api.validation.cluster import name_problems, spec_problems, upgrade_problems
 from kuberay.api.validation.deletion_rules import deletion_problems
+from kuberay.api.validation.lifecycle import ownership_problems
 
 INVALID_METADATA = "InvalidRayJobMetadata"
 INVALID_SPEC = "InvalidRayJobSpec"
@@ -81,6 +82,7 @@ def job_spec_problems(
     problems += told(_unknown_mode(spec))
     if cluster is not None:
         problems += upgrade_problems(cluster, "RayJob", f"{path}.rayClusterSpec", INVALID_SPEC)
+        problems += ownership_problems(cluster, "RayJob", f"{path}.rayClusterSpec", INVALID_SPEC)
     return problems
 
 

@@ -6,14 +6,15 @@ Source: spec plugins.md 2 for the arithmetic, raycluster.md 0.1 for the owner re
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 from kuberay.api import quantity
 from kuberay.api.cluster import RayClusterSpec
-from kuberay.api.kinds import RAYCLUSTER, Kind
-from kuberay.api.names import HEAD_GROUP, SUBMITTER_GROUP
-from kuberay.api.objects import Object, RayObject
-from kuberay.hooks.types import GroupSize, Lookup, OwnerContext
+from kuberay.api.kinds import POD, RAYCLUSTER, Kind
+from kuberay.api.names import HEAD_GROUP, LABEL_GROUP, LABEL_NODE_TYPE, SUBMITTER_GROUP
+from kuberay.api.objects import Child, Object, Pod, RayObject
+from kuberay.hooks.types import GroupSize, LivePod, Lookup, OwnerContext
 from kuberay.plan.model import ObjectProbe, Probe
 from kuberay.plan.observed import Observed
 
@@ -61,8 +62,33 @@ def owner_context(
         gates=observed.gates,
         lookup=_lookup(observed, lookups),
         owner_reference=owner_reference(kind, obj),
+        pods=partial(_live_pods, observed) if kind == RAYCLUSTER else _no_pods,
+        children=partial(_children, observed),
+        cluster_domain=observed.config.cluster_domain,
         login_shell=observed.config.login_shell,
     )
+
+
+def _no_pods() -> Sequence[LivePod]:
+    return ()
+
+
+def _live_pods(observed: Observed) -> list[LivePod]:
+    pods = cast("Sequence[Pod]", observed.view.owned(observed.obj.uid, POD))
+    return [
+        LivePod(
+            pod.name,
+            pod.metadata.labels.get(LABEL_NODE_TYPE, ""),
+            pod.metadata.labels.get(LABEL_GROUP, ""),
+            pod.status.pod_ip,
+        )
+        for pod in pods
+        if not pod.deleting and pod.status.phase not in ("Succeeded", "Failed")
+    ]
+
+
+def _children(observed: Observed, kind: Kind) -> list[dict[str, Any]]:
+    return [child.body() for child in observed.view.owned(observed.obj.uid, kind) if isinstance(child, Child)]
 
 
 def _lookup(observed: Observed, lookups: list[Probe]) -> Lookup:

@@ -60,11 +60,7 @@ def add_to_head(
             container, [env.literal("RAY_gcs_storage", "rocksdb"), env.literal("RAY_gcs_storage_path", STORAGE_PATH)]
         )
         return
-    namespace = (
-        (options.external_storage_namespace if options else "")
-        or annotations.get(ANNOTATION_EXTERNAL_STORAGE_NAMESPACE)
-        or uid
-    )
+    namespace = storage_namespace(spec, uid, annotations)
     pod_annotations[ANNOTATION_EXTERNAL_STORAGE_NAMESPACE] = namespace
     env.append_absent(container, [env.literal("RAY_external_storage_namespace", namespace)])
     if options is not None:
@@ -79,6 +75,16 @@ def add_to_head(
         password = spec.head_group_spec.ray_start_params.get("redis-password")
         if password is not None:
             env.append_absent(container, [env.literal("REDIS_PASSWORD", password)])
+
+
+def storage_namespace(spec: RayClusterSpec, uid: str, annotations: Mapping[str, str]) -> str:
+    """Under which name the keys of a cluster stand in Redis."""
+    options = spec.gcs_fault_tolerance_options
+    return (
+        (options.external_storage_namespace if options else "")
+        or annotations.get(ANNOTATION_EXTERNAL_STORAGE_NAMESPACE)
+        or uid
+    )
 
 
 def _credential(name: str, credential: RedisCredential) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from kuberay.plan.build.auth import add_token_auth
 from kuberay.plan.build.command import ray_start, set_command
 from kuberay.plan.build.probes import add_probes
 from kuberay.plan.build.volumes import add_shared_memory
-from kuberay.plan.build.wait_gcs import wait_container
+from kuberay.plan.build.wait_gcs import wait_container, wait_size
 from kuberay.plan.config import PlanConfig
 
 _PROTECTED_LABELS = (names.LABEL_NODE_TYPE, names.LABEL_GROUP, names.LABEL_CLUSTER)
@@ -56,6 +56,8 @@ class PodFactory:
     hooks: Hooks
     head_annotations: Mapping[str, str] = field(default_factory=dict)
     """Put on new head pods only: spec hash and operator version."""
+    group_hashes: Mapping[str, str] = field(default_factory=dict)
+    """By group name: what new pods say about the spec they were made from. Empty without rolling upgrades."""
     head_service: str = ""
     """Name of the live head service when it is not the one the spec would give."""
 
@@ -105,8 +107,9 @@ class PodFactory:
         head_names = (env.literal("FQ_RAY_IP", fqdn), env.literal("RAY_IP", fqdn.partition(".")[0]))
 
         wait = None
-        if not is_head and self.config.init_container_injection:
-            wait = wait_container(container, gcs_address, login=self.config.login_shell)
+        size = None if is_head else wait_size(self.config, owner.annotations, pod["metadata"]["annotations"])
+        if size is not None:
+            wait = wait_container(container, gcs_address, size, login=self.config.login_shell)
             pod_spec["initContainers"] = [*(pod_spec.get("initContainers") or ()), wait]
         if is_head:
             gcs_ft.add_to_head(spec, owner.name, owner.uid, owner.annotations, pod, container)
@@ -130,7 +133,7 @@ class PodFactory:
         if all(port.get("name") != "metrics" for port in ports):
             container["ports"] = [
                 *ports,
-                {"name": "metrics", "containerPort": start_params.DEFAULT_METRICS_PORT},
+                {"name": "metrics", "containerPort": _metrics_port(params)},
             ]
         if self.config.probes_injection:
             add_probes(
@@ -159,6 +162,8 @@ class PodFactory:
             annotations[names.ANNOTATION_OVERWRITE_CMD] = "true"
         if place.node_type == names.HEAD:
             annotations.update(self.head_annotations)
+        if self.group_hashes:
+            annotations[names.ANNOTATION_GROUP_HASH] = self.group_hashes[place.group_name]
         metadata["annotations"] = {**self.config.default_pod_annotations, **annotations}
 
     def _labels(self, template: Mapping[str, str], place: PodPlace) -> dict[str, str]:
@@ -226,6 +231,11 @@ def pod_labels(
     for overlay in (template, group):
         labels.update((key, value) for key, value in overlay.items() if key not in _PROTECTED_LABELS)
     return labels
+
+
+def _metrics_port(params: Mapping[str, str]) -> int:
+    """Where Ray really serves metrics (ME-03)."""
+    return start_params.port_param(params, "metrics-export-port", start_params.DEFAULT_METRICS_PORT)
 
 
 def _copy(value: Any) -> Any:

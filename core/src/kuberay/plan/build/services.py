@@ -30,20 +30,28 @@ NO_SERVE_PORT = (
 def head_ports(spec: RayClusterSpec) -> dict[str, int]:
     """Port names to numbers, sorted by name: those the Ray container declares, or Ray's own.
 
-    Ray's own follow ``rayStartParams`` (RC-16). A ``metrics`` port is always there.
+    Ray's own follow ``rayStartParams`` (RC-16). A ``metrics`` port is always there (ME-03).
     """
+    params = spec.head_group_spec.ray_start_params
     declared = spec.head_group_spec.ray_container.get("ports") or ()
     ports = {port.get("name") or f"{port['containerPort']}-port": int(port["containerPort"]) for port in declared}
     if not ports:
-        params = spec.head_group_spec.ray_start_params
         ports = {
             "client": port_param(params, "ray-client-server-port", 10001),
             "gcs-server": port_param(params, "port", int(DEFAULT_GCS_PORT)),
             "dashboard": port_param(params, "dashboard-port", DEFAULT_DASHBOARD_PORT),
             "serve": DEFAULT_SERVE_PORT,
         }
-    ports.setdefault("metrics", DEFAULT_METRICS_PORT)
+    ports.setdefault("metrics", port_param(params, "metrics-export-port", DEFAULT_METRICS_PORT))
     return dict(sorted(ports.items()))
+
+
+def dashboard_port(spec: RayClusterSpec) -> int:
+    """Where the head service offers the dashboard, and where the head would if the service does not say."""
+    port = head_ports(spec).get("dashboard")
+    if port is not None:
+        return port
+    return port_param(spec.head_group_spec.ray_start_params, "dashboard-port", DEFAULT_DASHBOARD_PORT)
 
 
 def head_service_labels(cluster: str, spec: RayClusterSpec) -> dict[str, str]:
@@ -91,7 +99,7 @@ def head_service(
         labels = {**(metadata.get("labels") or {}), **labels}
         annotations = {**(metadata.get("annotations") or {}), **spec.head_service_annotations}
         own_ports = [{"protocol": "TCP", **port} for port in service_spec.get("ports") or ()]
-        service_spec["ports"] = [*own_ports, *ports]
+        service_spec["ports"] = [*own_ports, *_not_taken(ports, own_ports)]
         if not service_spec.get("type") and group.service_type:
             service_spec["type"] = group.service_type
         service_spec["selector"] = selector
@@ -104,6 +112,13 @@ def head_service(
             service_spec["clusterIP"] = "None"
             service_spec["publishNotReadyAddresses"] = True
     return _service(name, namespace, labels, annotations, owner, service_spec)
+
+
+def _not_taken(ports: list[dict[str, Any]], by: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The ports whose names and numbers the user's own do not use: Kubernetes refuses a service that has one twice."""
+    named = {port.get("name") for port in by}
+    numbers = {(port.get("port"), port["protocol"]) for port in by}
+    return [port for port in ports if port["name"] not in named and (port["port"], port["protocol"]) not in numbers]
 
 
 def headless_service(cluster: str, namespace: str, owner: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,10 @@ from typing import Any
 
 import orjson
 
-_SCALING = ("replicas", "minReplicas", "maxReplicas")
+_NOT_OF_PODS = ("upgradeStrategy", "lifecycle")
+"""Fields of the spec that change no pod."""
+_NOT_OF_GROUPS = ("replicas", "minReplicas", "maxReplicas", "fallback", "disruptionBudget")
+"""Fields of a worker group that change no pod of it; the head has a ``disruptionBudget`` as well."""
 
 
 def spec_hash(raw: Mapping[str, Any]) -> str:
@@ -20,9 +23,10 @@ def spec_hash(raw: Mapping[str, Any]) -> str:
 
     It depends on what the user wrote only, never on defaults or on the operator's version. *raw* is not changed.
     """
-    spec = {key: value for key, value in raw.items() if key != "upgradeStrategy"}
+    spec = {key: value for key, value in raw.items() if key not in _NOT_OF_PODS}
     if isinstance(spec.get("headGroupSpec"), dict):
         spec["headGroupSpec"] = _without_scheduling(spec["headGroupSpec"])
+        spec["headGroupSpec"].pop("disruptionBudget", None)
     if spec.get("workerGroupSpecs"):
         spec["workerGroupSpecs"] = [_worker_group(group) for group in spec["workerGroupSpecs"]]
     digest = hashlib.sha1(orjson.dumps(spec, option=orjson.OPT_SORT_KEYS), usedforsecurity=False).digest()
@@ -30,7 +34,7 @@ def spec_hash(raw: Mapping[str, Any]) -> str:
 
 
 def _worker_group(group: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in _without_scheduling(group).items() if key not in _SCALING}
+    kept = {key: value for key, value in _without_scheduling(group).items() if key not in _NOT_OF_GROUPS}
     if "scaleStrategy" in kept:
         strategy = {key: value for key, value in (kept["scaleStrategy"] or {}).items() if key != "workersToDelete"}
         if strategy:

@@ -1,6 +1,6 @@
 """The init container that holds a worker back until the head's GCS answers.
 
-Source: spec raycluster.md 3.9.
+Source: spec raycluster.md 3.9, cases.md RC-15 and RC-29.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from typing import Any
 
 import orjson
 
+from kuberay.api import names
 from kuberay.plan.build.shell import shell
+from kuberay.plan.config import PlanConfig
 
 NAME = "wait-gcs-ready"
 
@@ -36,7 +38,28 @@ done
 """
 
 
-def wait_container(user_container: Mapping[str, Any], gcs_address: str, *, login: bool) -> dict[str, Any]:
+def wait_size(config: PlanConfig, cluster: Mapping[str, str], template: Mapping[str, str]) -> dict[str, str] | None:
+    """CPU and memory of the init container; None when there is to be none.
+
+    *cluster* and *template* are the annotations of the RayCluster and of the group's template; the template's win.
+    """
+    if not config.init_container_injection:
+        return None
+
+    def told(annotation: str, default: str) -> str:
+        return template.get(annotation) or cluster.get(annotation) or default
+
+    if told(names.ANNOTATION_WAIT_GCS, "true").lower() == "false":
+        return None
+    return {
+        "cpu": told(names.ANNOTATION_WAIT_GCS_CPU, config.wait_gcs_ready_cpu),
+        "memory": told(names.ANNOTATION_WAIT_GCS_MEMORY, config.wait_gcs_ready_memory),
+    }
+
+
+def wait_container(
+    user_container: Mapping[str, Any], gcs_address: str, size: Mapping[str, str], *, login: bool
+) -> dict[str, Any]:
     """The init container for a worker whose Ray container the user wrote as *user_container* (copied, not shared).
 
     It asks for CPU and memory only: devices belong to the Ray container alone.
@@ -50,7 +73,6 @@ def wait_container(user_container: Mapping[str, Any], gcs_address: str, *, login
             }
         )
     )
-    size = {"cpu": "200m", "memory": "256Mi"}
     return {
         "name": NAME,
         **copied,

@@ -59,6 +59,23 @@ def replica_worker(pod: Pod, group: str, reason: str) -> Delete:
     return _worker(pod, f"Deleted {what}: {reason}", f"Failed deleting {what}; {state_text(pod)}")
 
 
+def outdated_worker(pod: Pod, group: str) -> Delete:
+    """A worker that a rolling upgrade replaces."""
+    what = f"worker Pod {pod.namespace}/{pod.name}"
+    return _worker(pod, f'Deleted {what}: the spec of worker group "{group}" has changed', f"Failed deleting {what}")
+
+
+def outdated_head(pod: Pod) -> Delete:
+    """The head, which a rolling upgrade replaces."""
+    what = f"head Pod {pod.namespace}/{pod.name}: the spec of the head group has changed"
+    return delete_pod(
+        pod,
+        deleted("DeletedHeadPod", f"Deleted {what}"),
+        failure("FailedToDeleteHeadPod", f"Failed deleting {what}"),
+        ClusterReason.FAILED_DELETE_HEAD_POD,
+    )
+
+
 def leftover_worker(pod: Pod, group: str) -> Delete:
     """A worker whose group is no longer in the spec (RC-03)."""
     what = f"worker Pod {pod.namespace}/{pod.name}"

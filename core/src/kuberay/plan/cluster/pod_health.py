@@ -5,6 +5,8 @@ Source: spec raycluster.md 4.7 and 5.3.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from kuberay.api.objects import ContainerStateDetail, Pod
 
 
@@ -18,6 +20,16 @@ def is_ready(pod: Pod) -> bool:
     if pod.status.phase != "Running":
         return False
     return all(condition.status == "True" for condition in pod.status.conditions if condition.type == "Ready")
+
+
+def unschedulable_since(pod: Pod) -> datetime | None:
+    """Since when the scheduler has found no node for the pod; None when it has one, or was not looked at."""
+    if pod.status.phase not in ("", "Pending"):
+        return None
+    for condition in pod.status.conditions:
+        if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
+            return condition.last_transition_time or pod.metadata.creation_timestamp
+    return None
 
 
 def ray_terminated(pod: Pod) -> ContainerStateDetail | None:

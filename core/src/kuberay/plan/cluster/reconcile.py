@@ -6,7 +6,7 @@ Source: spec raycluster.md 2.1, 2.2 and 4.2, with KubeRay's repeated passes fold
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 from pydantic import ValidationError
@@ -25,17 +25,28 @@ from kuberay.plan.build.context import owner_context
 from kuberay.plan.build.pods import PodFactory, head_service_name
 from kuberay.plan.cluster.children import observe_children
 from kuberay.plan.cluster.conditions import Conditions, conditions_of
+from kuberay.plan.cluster.deletion import plan_deletion
 from kuberay.plan.cluster.deletions import tell_once
+from kuberay.plan.cluster.disruption import budget_writes
+from kuberay.plan.cluster.drain import drain_probe
 from kuberay.plan.cluster.expected import PodCreation, expected_pods
+from kuberay.plan.cluster.fallback import CONDITION as FALLBACK_CONDITION
+from kuberay.plan.cluster.fallback import FallbackDecision, decide_fallback, shifted_sizes
 from kuberay.plan.cluster.form import ClusterForm, cluster_form
 from kuberay.plan.cluster.head import decide_head, too_many_heads
 from kuberay.plan.cluster.held_back import Hold, plugin_hold, set_held_back
+from kuberay.plan.cluster.lifecycle import decide_lifecycle
+from kuberay.plan.cluster.not_ready import NotReady, why_not_ready, with_diagnosis
 from kuberay.plan.cluster.plugin_calls import PluginWishes, ask_plugins, missing_plugin
 from kuberay.plan.cluster.pod_decision import ClusterPass, PodDecision
 from kuberay.plan.cluster.pod_health import is_ready
 from kuberay.plan.cluster.pod_names import PodNamer
+from kuberay.plan.cluster.redis_finalizer import finalizer_writes, set_unused
 from kuberay.plan.cluster.refusal import refuse
+from kuberay.plan.cluster.rolling_head import roll_head
+from kuberay.plan.cluster.rolling_report import clear_rolling, set_rolling
 from kuberay.plan.cluster.service_writes import service_writes, spec_is_news
+from kuberay.plan.cluster.side_objects import SideObjects, all_events, decide_side_objects, set_troubles
 from kuberay.plan.cluster.status import all_ready, compute_status, differs, write_delay
 from kuberay.plan.cluster.suspend import SuspendDecision, decide_suspend, suspend_writes, suspended_event
 from kuberay.plan.cluster.upgrade import decide_upgrade, head_annotations
@@ -47,8 +58,10 @@ from kuberay.plan.observed import Observed
 def plan_cluster(observed: Observed) -> Plan:
     """The plan for one RayCluster. Pure: the same input gives the same plan."""
     obj = observed.obj
-    if obj.deleting or obj.spec.get("managedBy") not in (None, MANAGED_BY):
+    if obj.spec.get("managedBy") not in (None, MANAGED_BY):
         return Plan()
+    if obj.deleting:
+        return plan_deletion(observed)
     try:
         form = cluster_form(obj)
     except ValidationError as error:
@@ -86,36 +99,71 @@ class _Pass:
     owner: OwnerContext
     failures: list[PluginFailure]
     plan: Plan = field(default_factory=Plan)
+    fallback: FallbackDecision = field(default_factory=FallbackDecision)
     hold: Hold | None = None
     """Why pods that are wanted are not made."""
+    last_changes: list[Write] = field(default_factory=list)
+    """Changes to pods that come after all others."""
+    beside: SideObjects = field(default_factory=SideObjects)
+    not_ready: NotReady | None = None
+    """What keeps pods from being ready for too long."""
 
     def run(self) -> Plan:
         cluster, plan = self.cluster, self.plan
         observed = cluster.observed
         conditions = Conditions(conditions_of(observed.obj.status), observed.now)
+        lifecycle = decide_lifecycle(cluster, conditions)
+        plan.events += lifecycle.events
+        cluster.held = lifecycle.holds
         suspend = decide_suspend(cluster, conditions)
+        if not suspend.holds:
+            self.fallback = decide_fallback(cluster)
+            cluster.shifted = self.fallback.shifted
+        if cluster.shifted:
+            self.owner = replace(self.owner, groups=shifted_sizes(cluster.form.groups, cluster))
         missing = "" if suspend.holds else missing_plugin(cluster)
         wishes = ask_plugins(cluster, self.owner, suspended=suspend.holds)
         self.failures += wishes.failures
         services, warnings = service_writes(cluster)
+        self.beside = decide_side_objects(cluster)
+        if not suspend.holds:
+            self.hold = self.beside.hold
         decision, changes = self._decide(suspend)
         creates = self._create(decision, wishes, missing)
-        before = [*tell_once(services), *wishes.required, *wishes.wanted]
+        budgets, budget_warnings = budget_writes(cluster)
+        before = [*tell_once(services), *self.beside.writes, *budgets, *wishes.required, *wishes.wanted]
         # The API server refuses a binding whose role does not exist yet, unless the operator may do everything.
         bindings = [write for write in before if write.kind == ROLE_BINDING]
         others = [write for write in before if write.kind != ROLE_BINDING]
-        plan.stages = [stage for stage in (others, bindings, tell_once(changes), *creates) if stage]
-        plan.events += [*warnings, *self._spec_warning()]
+        first = finalizer_writes(cluster, may_make_pods=not suspend.holds)
+        in_order = (first, others, bindings, tell_once(changes), self.last_changes, *creates)
+        plan.stages = [stage for stage in in_order if stage]
+        if lifecycle.delete is not None:
+            plan.stages = [[lifecycle.delete]]
+        plan.events += [*warnings, *budget_warnings, *self._spec_warning()]
         failed = observed.failure
         if failed is not None and not failed.marker and self.hold is None:
             self.hold = Hold("WriteFailed", f"{failed.kind} {failed.name}: {failed.message}")
+        self.not_ready = why_not_ready(cluster, failed, plan.expected_pods)
+        if self.not_ready is not None or self.hold is not None:
+            self.not_ready = with_diagnosis(self.not_ready, observed.hooks.diagnose(self.owner))
         if observed.gate(STATUS_CONDITIONS):
             self._set_conditions(conditions, suspend, missing)
-        self._set_status(conditions)
+        elif self.beside.troubles and spec_is_news(cluster):
+            plan.events += all_events(self.beside)
+        self._set_status(conditions, suspended=suspend.suspended)
+        if cluster.leaving:
+            cluster.probes.append(drain_probe(cluster))
         plan.probes = cluster.probes
         plan.waiting = self._waiting(suspend, missing)
-        plan.requeue_after = timedelta(0) if suspend.resumes else observed.config.requeue_period or None
+        plan.requeue_after = timedelta(0) if suspend.resumes else self._look_again()
         return plan
+
+    def _look_again(self) -> timedelta | None:
+        """The nearest time at which something is due that no event tells, or the unconditional look."""
+        return min(
+            (delay for delay in (*self.cluster.due, self.cluster.observed.config.requeue_period) if delay), default=None
+        )
 
     def _decide(self, suspend: SuspendDecision) -> tuple[PodDecision, list[Write]]:
         """What should become of the pods, and the changes to those that exist."""
@@ -129,12 +177,15 @@ class _Pass:
         upgrade = decide_upgrade(cluster, self.owner)
         if upgrade.recreate:
             self.hold = Hold("Recreating", "pods of the former spec are being deleted")
+            self.last_changes = upgrade.last
             return PodDecision(), upgrade.writes
         decision = decide_head(cluster)
         if decision.blocked:
             self.hold = Hold("HeadPodHeldBack", decision.blocked)
         else:
             decision.merge(decide_workers(cluster))
+        if cluster.outdated:
+            roll_head(cluster, decision)
         return decision, [*upgrade.writes, *decision.delete]
 
     def _create(self, decision: PodDecision, wishes: PluginWishes, missing: str) -> list[list[Write]]:
@@ -147,6 +198,7 @@ class _Pass:
             config=cluster.observed.config,
             hooks=cluster.observed.hooks,
             head_annotations=head_annotations(cluster),
+            group_hashes=cluster.form.group_hashes,
             head_service=service.name if service is not None else "",
         )
         self.plan.expected_pods = expected_pods(decision, factory, cluster.form.groups)
@@ -181,20 +233,40 @@ class _Pass:
             failures=self.failures,
             removed_groups=removed_groups(cluster),
         )
+        self.plan.events += set_troubles(conditions, self.beside)
         conditions.set_suspend(suspending=suspend.deleting, suspended=suspend.suspended)
+        set_unused(cluster, conditions)
         conditions.set_head(cluster.children.head, never_seen=not suspend.holds and _never_seen(cluster, conditions))
         if suspend.completed:
             conditions.suspend_completed()
             self.plan.events.append(suspended_event(cluster))
         if not suspend.holds:
             conditions.set_provisioned(all_ready=all_ready(pods))
+        if suspend.holds or not cluster.form.group_hashes:
+            clear_rolling(conditions)
+        elif not too_many_heads(cluster.children.heads):
+            self.plan.events += set_rolling(conditions, cluster, missing or (self.hold.sentence if self.hold else ""))
+        conditions.set_present(FALLBACK_CONDITION, self.fallback.told)
+        self.plan.events += self.fallback.events
         conditions.set_replica_failure(cluster.observed.failure)
+        conditions.set_present(ClusterCondition.PODS_NOT_READY, self.not_ready.told if self.not_ready else None)
 
-    def _set_status(self, conditions: Conditions) -> None:
+    def _set_status(self, conditions: Conditions, *, suspended: bool) -> None:
         cluster = self.cluster
         obj, now = cluster.observed.obj, cluster.observed.now
         troubled = cluster.observed.failure is not None or self.hold is not None
-        status = compute_status(obj, cluster.form, cluster.children, conditions.items, troubled=troubled, now=now)
+        status = compute_status(
+            obj,
+            cluster.form,
+            cluster.children,
+            conditions.items,
+            groups=self.owner.groups,
+            suspended=suspended,
+            troubled=troubled,
+            now=now,
+        )
+        if self.fallback.handovers:
+            status["fallbacks"] = [entry.as_dict() for entry in self.fallback.handovers]
         if differs(obj.status, status):
             self.plan.status = status
             self.plan.status_delay = write_delay(obj.status, status, now, cluster.children.pods)
@@ -202,15 +274,21 @@ class _Pass:
     def _waiting(self, suspend: SuspendDecision, missing: str) -> str:
         if missing:
             return missing
+        why = self.not_ready.sentence if self.not_ready is not None else ""
         if self.hold is not None:
-            return self.hold.sentence
+            return f"{self.hold.sentence}; {why}" if why else self.hold.sentence
         if suspend.deleting:
-            return "pods are being deleted: the cluster is being suspended"
+            going = "pods are being deleted: the cluster is being suspended"
+            return f"{going}; {why}" if why else going
         if suspend.holds:
             return ""
         ready = sum(is_ready(pod) for pod in self.cluster.children.pods)
         wanted = self.cluster.form.desired_workers + 1
-        return "" if ready == wanted else f"{ready} of {wanted} pods are ready"
+        if self.cluster.leaving:
+            why = "; ".join(filter(None, (f"workers being drained: {len(self.cluster.leaving)}", why)))
+        if ready == wanted:
+            return why
+        return f"{ready} of {wanted} pods are ready; {why}" if why else f"{ready} of {wanted} pods are ready"
 
 
 def _never_seen(cluster: ClusterPass, conditions: Conditions) -> bool:

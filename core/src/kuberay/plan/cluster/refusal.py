@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from kuberay.api.conditions import FALSE, ClusterCondition
 from kuberay.api.gates import STATUS_CONDITIONS
 from kuberay.api.problems import Problem
+from kuberay.api.times import format_time
 from kuberay.api.validation.cluster import INVALID_SPEC, event_note
 from kuberay.plan.cluster.conditions import Conditions, conditions_of
 from kuberay.plan.model import Event, Plan
@@ -37,7 +38,12 @@ def refuse(observed: Observed, problems: Sequence[Problem]) -> Plan:
     conditions = Conditions(before, observed.now)
     conditions.set(ClusterCondition.SPEC_VALID, FALSE, reason, message, obj.metadata.generation)
     if conditions.items != before:
-        plan.status = {**obj.status, "conditions": conditions.items}
+        plan.status = {
+            **obj.status,
+            "conditions": conditions.items,
+            "lastUpdateTime": format_time(observed.now),
+            "observedGeneration": obj.metadata.generation,
+        }
         told = [(c.get("reason"), c.get("message")) for c in before if c.get("type") == ClusterCondition.SPEC_VALID]
         if told != [(reason, message)]:
             plan.events = [event]

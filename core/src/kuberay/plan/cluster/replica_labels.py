@@ -11,7 +11,7 @@ from kuberay.api import names
 from kuberay.api.cluster import WorkerGroupSpec
 from kuberay.api.objects import Pod
 from kuberay.plan.build.pods import PodPlace
-from kuberay.plan.cluster.pod_health import is_ready
+from kuberay.plan.cluster.pod_health import is_ready, unschedulable_since
 
 _LAST = 2**31
 """Counts as the index of a pod without one."""
@@ -60,8 +60,14 @@ def worker_place(
 
 
 def victim_rank(hosts: Sequence[Pod], *, going: bool) -> tuple[int, int, str]:
-    """Sorts surplus replicas, victims first: those that go anyway, those not ready, then the highest index."""
+    """Sorts surplus replicas, victims first: those that go anyway, those that find no node, those not ready, then the
+    highest index."""
     index = replica_index(hosts[0])
     order = -(_LAST if index is None else index)
-    kind = 0 if going else 2 if all(is_ready(pod) for pod in hosts) else 1
+    if going:
+        kind = 0
+    elif any(unschedulable_since(pod) for pod in hosts):
+        kind = 1
+    else:
+        kind = 3 if all(is_ready(pod) for pod in hosts) else 2
     return (kind, order, hosts[0].name)

@@ -53,21 +53,32 @@ def _head_write(cluster: ClusterPass, owner: dict[str, Any], warnings: list[Even
     if live.name not in cluster.children.services:
         return None  # Somebody else's service with our labels: used as it is.
     body["metadata"]["name"] = live.name
-    if _changes_headless(cluster.children.head_service_body, body):
+    if changes_headless(cluster.children.head_service_body, body):
         if spec_is_news(cluster):
             note = (
                 f"Service {obj.namespace}/{live.name} cannot change between headless and not headless; "
                 "delete it to have it made anew"
             )
             warnings.append(Event("ServiceNotUpdated", note, type="Warning", action="Update"))
-        return None
+        _keep_form(body["spec"], cluster.children.head_service_body.get("spec") or {})
     return _apply(cluster, body)
 
 
-def _changes_headless(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+def changes_headless(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether the service would become headless or cease to be, which Kubernetes does not allow."""
     is_headless: bool = (live.get("spec") or {}).get("clusterIP") == "None"
     wants_headless: bool = wanted["spec"].get("clusterIP") == "None"
     return is_headless != wants_headless
+
+
+def _keep_form(spec: dict[str, Any], live: Mapping[str, Any]) -> None:
+    """What makes a service headless or not stays as it is; everything else may still change."""
+    for key in ("clusterIP", "publishNotReadyAddresses", "type"):
+        spec.pop(key, None)
+        if key in live and key != "clusterIP":
+            spec[key] = live[key]
+    if live.get("clusterIP") == "None":
+        spec["clusterIP"] = "None"
 
 
 def _apply(cluster: ClusterPass, body: dict[str, Any], *, told: bool = True) -> Write:

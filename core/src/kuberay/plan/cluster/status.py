@@ -13,6 +13,7 @@ from kuberay.api.conditions import ClusterCondition, is_true
 from kuberay.api.names import LABEL_NODE_TYPE, WORKER
 from kuberay.api.objects import Pod, RayObject
 from kuberay.api.times import format_time, parse_time
+from kuberay.hooks.types import GroupSize
 from kuberay.plan.cluster.children import Children
 from kuberay.plan.cluster.conditions import conditions_of
 from kuberay.plan.cluster.form import ClusterForm
@@ -24,10 +25,21 @@ SUSPENDED = "suspended"
 PROGRESS_INTERVAL = timedelta(seconds=10)
 """The longest that progress stays untold while pods keep changing; transitions are told at once."""
 QUIET_WHEN_STARTING = timedelta(seconds=2)
-QUIET_WHEN_READY = timedelta(seconds=1)
+QUIET_WHEN_READY = timedelta(seconds=0.5)
 """How long pods must have been unchanged before progress is written, before and after the first readiness."""
 
-_PROGRESS = ("readyWorkerReplicas", "availableWorkerReplicas")
+_PROGRESS = (
+    "readyWorkerReplicas",
+    "availableWorkerReplicas",
+    "workerGroups",
+    "resources",
+    "observedGeneration",
+    "desiredCPU",
+    "desiredMemory",
+    "desiredGPU",
+    "desiredTPU",
+)
+"""What may wait for more news of the same kind: counts, and what follows from the spec alone."""
 _COMPARED = (
     "state",
     "reason",
@@ -37,8 +49,9 @@ _COMPARED = (
     "maxWorkerReplicas",
     "endpoints",
     "head",
+    "fallbacks",
 )
-"""What makes a difference (5.7), besides the conditions."""
+"""What makes a difference, besides the conditions. Beyond 5.7: a new generation, desired resources, our own fields."""
 
 
 def all_ready(pods: Sequence[Pod]) -> bool:
@@ -52,10 +65,13 @@ def compute_status(
     children: Children,
     conditions: list[dict[str, Any]],
     *,
+    groups: Sequence[GroupSize],
+    suspended: bool,
     troubled: bool,
     now: datetime,
 ) -> dict[str, Any]:
-    """The whole new status. *troubled* says that this pass could not do what it should: then nothing becomes ready."""
+    """The whole new status. *groups* are the sizes wanted now, head first. *troubled* says that this pass could not do
+    what it should: then nothing becomes ready."""
     old = obj.status
     pods = children.pods
     workers = [pod for pod in pods if pod.metadata.labels.get(LABEL_NODE_TYPE) == WORKER]
@@ -69,10 +85,11 @@ def compute_status(
     state, reason = old.get("state", ""), old.get("reason", "")
     if not troubled and len(pods) == form.desired_workers + 1 and all_ready(pods):
         state, reason = READY, ""
-    if form.spec.suspend and not pods:
+    if suspended and not pods:
         state = SUSPENDED
     status: dict[str, Any] = {name: count for name, count in counters.items() if count}
     status.update(form.resources)
+    status.update(_by_group(form, children, groups))
     if state:
         status["state"] = state
     if reason:
@@ -95,7 +112,7 @@ def compute_status(
 
 
 def differs(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    """Whether *new* is worth a write (5.7): times, generation and desired resources alone are not."""
+    """Whether *new* is worth a write (5.7): times alone are not."""
     return any(_value(old, name) != _value(new, name) for name in _COMPARED) or _conditions(old) != _conditions(new)
 
 
@@ -133,9 +150,29 @@ def _only_progress(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     changed = {name for name in _COMPARED if _value(old, name) != _value(new, name)}
     before, after = _conditions(old), _conditions(new)
     types = {kind for kind in before.keys() | after.keys() if before.get(kind) != after.get(kind)}
+    known, told = before.get(ClusterCondition.PODS_NOT_READY), after.get(ClusterCondition.PODS_NOT_READY)
+    if known is not None and (told is None or told.get("reason") == known.get("reason")):
+        # Pods leave this trouble one by one.
+        types.discard(ClusterCondition.PODS_NOT_READY)
     if is_true(new.get("conditions") or (), ClusterCondition.PROVISIONED):
         return changed <= set(_PROGRESS) and not types
     return changed <= {*_PROGRESS, "head", "endpoints"} and types <= {ClusterCondition.HEAD_POD_READY}
+
+
+def _by_group(form: ClusterForm, children: Children, groups: Sequence[GroupSize]) -> dict[str, Any]:
+    """``workerGroups`` and ``resources``: KubeRay only has sums over all groups, and of pods that are wanted."""
+    counts = []
+    ready = [[children.head] if children.head is not None and _says_ready(children.head) else []]
+    for group in groups[1:]:
+        pods = children.groups.get(group.name, ())
+        ready.append([pod for pod in pods if _says_ready(pod)])
+        available = sum(pod.status.phase == "Running" for pod in pods)
+        counts.append({"name": group.name, "desired": group.desired, "ready": len(ready[-1]), "available": available})
+    requested = form.totals([0 if form.spec.suspend else group.desired for group in groups])
+    allocatable = form.allocatable(ready)
+    found: dict[str, Any] = {"workerGroups": counts} if counts else {}
+    totals = {name: total for name, total in (("requested", requested), ("allocatable", allocatable)) if total}
+    return {**found, "resources": totals} if totals else found
 
 
 def _value(status: Mapping[str, Any], name: str) -> Any:

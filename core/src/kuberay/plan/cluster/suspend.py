@@ -37,7 +37,7 @@ class SuspendDecision:
 
 def decide_suspend(cluster: ClusterPass, conditions: Conditions) -> SuspendDecision:
     """A cluster without pods is suspended at once, a suspended one resumed at once; absent ``spec.suspend`` means false."""
-    wanted = bool(cluster.form.spec.suspend)
+    wanted = cluster.suspend_wanted
     has_pods = bool(cluster.children.pods)
     if not cluster.observed.gate(STATUS_CONDITIONS):
         return SuspendDecision(holds=wanted, deleting=wanted and has_pods, suspended=wanted)

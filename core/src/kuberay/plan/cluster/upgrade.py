@@ -1,6 +1,7 @@
 """What happens to pods that were made from another spec.
 
-Source: spec raycluster.md 4.9, cases.md RC-04 and RC-17. Without a strategy nothing happens to them.
+Source: spec raycluster.md 4.9, cases.md RC-04 and RC-17; docs/upgrades.md for Rolling, which marks them in the pass for
+the decisions about each group. Without a strategy nothing happens to them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from kuberay.api.kinds import POD
 from kuberay.api.names import ANNOTATION_OPERATOR_VERSION, ANNOTATION_UPGRADE_HASH
 from kuberay.hooks.types import OwnerContext, UpgradeContext, UpgradeStrategy
 from kuberay.plan.cluster import deletions
+from kuberay.plan.cluster.outdated import find_outdated
 from kuberay.plan.cluster.pod_decision import ClusterPass
 from kuberay.plan.model import Patch, Write
 
@@ -26,12 +28,18 @@ class UpgradeDecision:
 
     recreate: bool = False
     writes: list[Write] = field(default_factory=list)
+    last: list[Write] = field(default_factory=list)
+    """What is written only when all of `writes` were made."""
 
 
 def decide_upgrade(cluster: ClusterPass, owner: OwnerContext) -> UpgradeDecision:
     """Looks at the head only. A head made by another version of the operator is brought up to date in its annotations
     and otherwise left alone: that version may have hashed differently."""
     strategy_type = cluster.form.spec.upgrade_strategy.type if cluster.form.spec.upgrade_strategy else None
+    if cluster.form.group_hashes:
+        found = find_outdated(cluster, head_annotations(cluster))
+        cluster.outdated, cluster.resizing = found.pods, found.resizing
+        return UpgradeDecision(writes=found.writes)
     head = cluster.children.head
     if not strategy_type or strategy_type == "None" or head is None:
         return UpgradeDecision()
@@ -53,7 +61,12 @@ def decide_upgrade(cluster: ClusterPass, owner: OwnerContext) -> UpgradeDecision
     why = "due to spec change with Recreate upgradeStrategy"
     done = deletions.deleted("DeletedPod", f"Deleted all Pods for RayCluster {cluster.place} {why}")
     failed = f"Failed deleting Pods {why} for RayCluster {cluster.place}"
-    return UpgradeDecision(True, list(deletions.all_pods(cluster.children.pods, done, failed)))
+    # The head goes last: it alone says that workers are of the former spec, and some of their deletions may fail.
+    heads = {pod.name for pod in cluster.children.heads}
+    pods = sorted(cluster.children.pods, key=lambda pod: pod.name in heads)
+    writes = deletions.all_pods(pods, done, failed)
+    split = sum(write.name not in heads for write in writes)
+    return UpgradeDecision(True, list(writes[:split]), list(writes[split:]))
 
 
 def head_annotations(cluster: ClusterPass) -> dict[str, str]:

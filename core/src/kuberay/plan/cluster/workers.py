@@ -9,11 +9,13 @@ from kuberay.api import names
 from kuberay.api.cluster import WorkerGroupSpec
 from kuberay.api.objects import Pod
 from kuberay.plan.cluster import deletions
-from kuberay.plan.cluster.drain import let_go
-from kuberay.plan.cluster.multihost import decide_multi_host
+from kuberay.plan.cluster.drain import draining_since, let_go, let_go_together
+from kuberay.plan.cluster.multihost import by_replica, decide_multi_host
 from kuberay.plan.cluster.pod_decision import ClusterPass, PodDecision
 from kuberay.plan.cluster.pod_health import deletion_reason, is_over
 from kuberay.plan.cluster.replica_labels import free_indices, replica_index, victim_rank, worker_place, worker_prefix
+from kuberay.plan.cluster.rolling import is_going, is_rolled, replica, roll
+from kuberay.plan.model import Write
 
 
 def decide_workers(cluster: ClusterPass) -> PodDecision:
@@ -31,8 +33,7 @@ def decide_workers(cluster: ClusterPass) -> PodDecision:
             decision.merge(_decide_group(cluster, group, pods))
     for name, pods in cluster.children.groups.items():
         if name not in seen:
-            for pod in deletions.living(pods):
-                decision.delete += let_go(cluster, pod, deletions.leftover_worker(pod, name))
+            decision.delete += _removed_group(cluster, name, pods)
     return decision
 
 
@@ -42,12 +43,23 @@ def removed_groups(cluster: ClusterPass) -> list[str]:
     return sorted(name for name in cluster.children.groups if name not in known)
 
 
+def _removed_group(cluster: ClusterPass, name: str, pods: list[Pod]) -> list[Write]:
+    """Replicas of several hosts leave as one; their number may differ from pod to pod, nobody knows it any more."""
+    replicas, single = by_replica(pods)
+    writes: list[Write] = []
+    for hosts in [*replicas.values(), *([pod] for pod in single)]:
+        leaving = [(pod, deletions.leftover_worker(pod, name)) for pod in deletions.living(hosts)]
+        writes += let_go_together(cluster, leaving)
+    return writes
+
+
 def _decide_group(cluster: ClusterPass, group: WorkerGroupSpec, pods: list[Pod]) -> PodDecision:
-    """Named pods never count, so that no bystander goes for them; ended ones do not count either and are replaced at
-    once; terminating ones count until they are gone."""
+    """Named pods never count, so that no bystander goes for them, and neither do those that are drained; ended ones do
+    not count either and are replaced at once; terminating ones count until they are gone."""
     decision = PodDecision()
     named = set(group.workers_to_delete)
     running: list[Pod] = []
+    drained: list[Pod] = []
     for pod in pods:
         if pod.name in named:
             if not pod.deleting:
@@ -55,10 +67,19 @@ def _decide_group(cluster: ClusterPass, group: WorkerGroupSpec, pods: list[Pod])
             continue
         if not pod.deleting and deletion_reason(pod, names.WORKER):
             decision.delete.append(deletions.unhealthy_worker(pod))
+        elif draining_since(pod) is not None:
+            drained.append(pod)
+            if not pod.deleting:
+                outdated = pod.name in cluster.outdated
+                delete = deletions.outdated_worker(pod, group.group_name) if outdated else deletions.surplus_worker(pod)
+                decision.delete += let_go(cluster, pod, delete)
+            continue
         if not is_over(pod):
             running.append(pod)
-    surplus = len(running) - group.desired_pods()
-    if surplus > 0 and cluster.picks_victims:
+    surplus = len(running) - cluster.desired_replicas(group) * group.num_of_hosts
+    if is_rolled(cluster, pods):
+        surplus = -_roll(cluster, group, decision, pods, running)
+    elif surplus > 0 and cluster.picks_victims:
         going = {write.name for write in decision.delete}
         victims = sorted(running, key=lambda pod: victim_rank([pod], going=pod.deleting or pod.name in going))[:surplus]
         for pod in victims:
@@ -67,7 +88,7 @@ def _decide_group(cluster: ClusterPass, group: WorkerGroupSpec, pods: list[Pod])
                 decision.delete += let_go(cluster, pod, deletions.surplus_worker(pod))
     decision.keep += [(worker_place(cluster.name, group, pod.name, replica_index(pod)), pod) for pod in running]
     if surplus < 0:
-        indices = free_indices(replica_index(pod) for pod in running)
+        indices = free_indices(replica_index(pod) for pod in (*running, *drained))
         # Without index labels the number only spreads names; counting on from the pods there are is as good.
         numbers = indices if cluster.indexed else iter(range(len(running), len(running) - surplus))
         prefix = worker_prefix(cluster.name, group)
@@ -76,3 +97,18 @@ def _decide_group(cluster: ClusterPass, group: WorkerGroupSpec, pods: list[Pod])
             name = cluster.namer.pod(prefix, group.group_name, number, 0)
             decision.create.append(worker_place(cluster.name, group, name, number if cluster.indexed else None))
     return decision
+
+
+def _roll(
+    cluster: ClusterPass, group: WorkerGroupSpec, decision: PodDecision, pods: list[Pod], running: list[Pod]
+) -> int:
+    """One step of the group's rolling upgrade. Takes those that leave out of *running* and returns how many to make."""
+    ending = {write.name for write in decision.delete}
+    replicas = [replica(pod.name, [pod], cluster.outdated, going=is_going(pod, ending)) for pod in running]
+    existing = sum(not is_over(pod) for pod in pods)
+    step = roll(cluster, group, replicas, existing=existing, per_replica=group.num_of_hosts)
+    for found in step.leave:
+        (pod,) = found.pods
+        running.remove(pod)
+        decision.delete += let_go(cluster, pod, deletions.outdated_worker(pod, group.group_name))
+    return step.create

@@ -1,0 +1,232 @@
+"""Conditions of a RayCluster that KubeRay does not have, besides ``PodsNotReady``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kuberay.api.condition_reference.entry import ANY, Entry, cluster
+from kuberay.api.conditions import ClusterCondition as C
+
+OWN: Sequence[Entry] = (
+    cluster(
+        C.SPEC_VALID,
+        "False",
+        ANY,
+        "terminal",
+        "The spec, the metadata or the status is refused; the message names each field. Nothing that runs is touched.",
+        "Correct the fields that the message names.",
+    ),
+    cluster(
+        C.PODS_WAITING,
+        "True",
+        ANY,
+        "transient",
+        "A plugin, whose name is the reason, says that something must exist before pods are made.",
+        "Make what the message names.",
+    ),
+    cluster(
+        C.PODS_WAITING,
+        "True",
+        "TooManyHeadPods",
+        "terminal",
+        "More than one head pod is there; nothing is touched.",
+        "Delete all but one of them.",
+    ),
+    cluster(C.PODS_WAITING, "True", "Recreating", "transient", "Pods of the former spec are being deleted."),
+    cluster(
+        C.PODS_WAITING,
+        "True",
+        "ClaimNotOwned",
+        "transient",
+        "A new head must not use the volume claim of embedded fault tolerance: it belongs to somebody else.",
+        "See GcsStorageProblem.",
+    ),
+    cluster(
+        C.PODS_WAITING,
+        "True",
+        "HeadPodHeldBack",
+        "terminal",
+        "The head must not be made again, or its fixed name is still taken.",
+        "Remove the annotation ray.io/disable-provisioned-head-restart, or the pod that has the name.",
+    ),
+    cluster(
+        C.PODS_WAITING,
+        "True",
+        "PluginFailed",
+        "terminal",
+        "A plugin whose answer is needed before pods are made raised an error.",
+        "See PluginFailed.",
+    ),
+    cluster(
+        C.PODS_WAITING,
+        "True",
+        "WriteFailed",
+        "transient",
+        "The API server did not take an object that must exist before pods (a service, for example).",
+        "If it lasts, do what the message says.",
+    ),
+    cluster(
+        C.PLUGIN_FAILED,
+        "True",
+        ANY,
+        "terminal",
+        "A plugin, whose name is the reason, raises an error for this object; the message names the hook.",
+        "Report it to the plugin's author; the operator's log has the stack trace.",
+    ),
+    cluster(
+        C.PLUGIN_MISSING,
+        "True",
+        "PluginNotEnabled",
+        "terminal",
+        "The spec asks for something that only a plugin can do, and it is not enabled.",
+        "Install and enable the plugin, as the message says.",
+    ),
+    cluster(
+        "WorkerGroupRemoved",
+        "True",
+        "NotInSpec",
+        "transient",
+        "Pods of a worker group that is no longer in the spec are going.",
+    ),
+    cluster(
+        C.ROLLING_UPGRADE, "True", "Progressing", "transient", "Pods of the former spec are replaced step by step."
+    ),
+    cluster(
+        C.ROLLING_UPGRADE,
+        "True",
+        "Stuck",
+        "terminal",
+        "A new pod does not become ready, so no more old ones are replaced; the message says why.",
+        "Correct the pod template, or do what helps the pod that the message names.",
+    ),
+    cluster(
+        C.ROLLING_UPGRADE,
+        "True",
+        "ResizeRefused",
+        "transient",
+        "The API server refused to change CPU and memory of running pods; they are replaced step by step instead.",
+    ),
+    cluster(
+        C.HEAD_OUTDATED,
+        "True",
+        "HeadRestartNotAllowed",
+        "terminal",
+        "The head is of a former spec and must not be replaced.",
+        "Do what the message says, when the cluster can do without its head for a moment.",
+    ),
+    cluster(
+        C.INGRESS_CONFLICT,
+        "True",
+        "NotOwned",
+        "terminal",
+        "An Ingress or Route of the wanted name belongs to somebody else; it is left alone, and so is the rest.",
+        "Delete or rename it, or set headGroupSpec.enableIngress to false. It is looked for once a minute.",
+    ),
+    cluster(
+        C.INGRESS_CONFLICT,
+        "True",
+        "NoName",
+        "terminal",
+        "The namespace's name is so long that none is left for a Route.",
+        "Use a shorter namespace, or let the operator use Ingresses: USE_INGRESS_ON_OPENSHIFT=true.",
+    ),
+    cluster(
+        C.GCS_STORAGE_PROBLEM,
+        "True",
+        "ClaimNotFound",
+        "terminal",
+        "The volume claim that gcsFaultToleranceOptions.storage.claimName names does not exist; the head cannot start.",
+        "Create the claim, or correct the name.",
+    ),
+    cluster(
+        C.GCS_STORAGE_PROBLEM,
+        "True",
+        "ClaimDiffers",
+        "terminal",
+        "The volume claim exists and is not what the spec asks for; a claim is never changed, and it is used as it is.",
+        "Delete the claim to have it made anew (its data is lost), or ask for what it is.",
+    ),
+    cluster(
+        C.GCS_STORAGE_PROBLEM,
+        "True",
+        "ClaimNotOwned",
+        "transient",
+        "The volume claim belongs to somebody else: mostly to a former cluster of this name, with which it goes.",
+        "If it stays, delete it or rename the cluster.",
+    ),
+    cluster(C.IDLE, "True", "NotInUse", "normal", "Nothing uses the cluster, since its lastTransitionTime."),
+    cluster(C.IDLE, "False", "InUse", "normal", "Something uses the cluster."),
+    cluster(
+        C.IDLE,
+        "Unknown",
+        "ActivityUnknown",
+        "transient",
+        "Whether something uses the cluster cannot be seen, so it is not ended for being idle.",
+        "See why the head's dashboard does not answer.",
+    ),
+    cluster(
+        C.LIFECYCLE_ENDING,
+        "True",
+        "Idle",
+        "transient",
+        "The cluster will be ended because nothing uses it.",
+        "To keep it, use it, or set the annotation that the message names.",
+    ),
+    cluster(
+        C.LIFECYCLE_ENDING,
+        "True",
+        "MaxAge",
+        "transient",
+        "The cluster will be ended because of its age.",
+        "To keep it, set the annotation that the message names.",
+    ),
+    cluster(
+        C.LIFECYCLE_ENDING, "False", "Scheduled", "normal", "When the cluster will be ended stands in the message."
+    ),
+    cluster(
+        C.LIFECYCLE_ENDING,
+        "False",
+        "InvalidExtension",
+        "terminal",
+        "The annotation that extends the cluster's life cannot be read; until it can, nothing is ended.",
+        "Correct the annotation: a time such as 2026-01-31T12:00:00Z.",
+    ),
+    cluster(
+        C.LIFECYCLE_ENDED,
+        "True",
+        ANY,
+        "terminal",
+        "The cluster was suspended or deleted because it was idle or too old.",
+        "Edit the spec, or set the annotation that the message names, to have it back.",
+    ),
+    cluster(C.LIFECYCLE_ENDED, "False", "Released", "normal", "The end was called off."),
+    cluster(
+        C.REDIS_UNUSED,
+        "True",
+        "HeadNeverStarted",
+        "normal",
+        "No head has started yet: when the cluster is deleted, nothing has to be cleaned up in Redis.",
+    ),
+    cluster(
+        C.REDIS_CLEANUP_REFUSED,
+        "True",
+        ANY,
+        "terminal",
+        "The API server does not take the Job that cleans Redis up, so the cluster went without.",
+        "Delete the cluster's keys in Redis yourself.",
+    ),
+    *(
+        cluster(
+            "WorkerGroupFallback",
+            "True",
+            reason,
+            "transient",
+            meaning,
+            "To have them back, set the annotation that the message names.",
+        )
+        for reason, meaning in (
+            ("Unschedulable", "Replicas of a group run in its fallback group, because their own pods found no node."),
+            ("Returning", "Replicas go back from the fallback group to their own."),
+        )
+    ),
+)

@@ -1,0 +1,107 @@
+"""How ``kuberay diff`` tells its findings: a page for people, a dictionary for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import orjson
+
+from kuberay.plan.edit.changes import FieldChange, Place
+from kuberay.plan.edit.model import EditEffects, GroupEffect, Restarts
+
+_LONGEST = 60
+"""Characters shown of a value; the JSON has all of it."""
+
+
+def as_dict(namespace: str, name: str, effects: EditEffects) -> dict[str, Any]:
+    """One object for ``-o json``."""
+    return {
+        "kind": "RayCluster",
+        "namespace": namespace,
+        "name": name,
+        "exists": effects.exists,
+        "refused": bool(effects.problems),
+        "upgradeStrategy": effects.strategy,
+        "restarts": str(effects.restarts),
+        "restartedGroups": effects.restarted_groups,
+        "groups": [
+            {
+                "name": group.name,
+                "podsBefore": group.before,
+                "podsAfter": group.after,
+                "restarts": group.restarts,
+                "resizes": group.resizes,
+                "sentence": group.sentence,
+            }
+            for group in effects.groups
+        ],
+        "changes": [
+            {
+                "field": found.change.path,
+                "before": found.change.before,
+                "after": found.change.after,
+                "effect": str(found.effect),
+                "sentence": found.sentence,
+            }
+            for found in effects.changes
+        ],
+        "problems": [{"field": problem.path, "message": problem.message} for problem in effects.problems],
+        "notes": effects.notes,
+    }
+
+
+def page(namespace: str, name: str, effects: EditEffects) -> str:
+    """One object for people. Lines are not folded, so that they can be searched."""
+    lines = [f"RayCluster {namespace}/{name}: {headline(effects)}"]
+    lines += [f"  {problem}" for problem in effects.problems]
+    if effects.groups and (effects.changes or effects.restarts != Restarts.NOTHING or not effects.exists):
+        rows = [(group.name, _numbers(group), group.sentence) for group in effects.groups]
+        lines += _table(("GROUP", "PODS", "WHAT HAPPENS"), rows)
+    if effects.changes:
+        lines += _table(("FIELD", "EFFECT"), [(_change(found.change), found.sentence) for found in effects.changes])
+    lines += [f"  {note}" for note in effects.notes]
+    return "\n".join(lines)
+
+
+def headline(effects: EditEffects) -> str:
+    """The answer in one line."""
+    if effects.problems:
+        return "the edit would be refused; what runs is not touched" if effects.exists else "would be refused"
+    if not effects.exists:
+        return "is not there yet; it would be made"
+    if effects.restarts == Restarts.UNKNOWN:
+        return "what it restarts cannot be told"
+    if effects.restarts == Restarts.NOTHING:
+        return "restarts nothing" if effects.changes else "no change"
+    restarted = ", ".join(effects.restarted_groups)
+    if effects.restarts == Restarts.CLUSTER:
+        restarted = "the whole cluster"
+    return f"restarts {restarted}{', step by step' if effects.strategy == 'Rolling' else ''}"
+
+
+def _numbers(group: GroupEffect) -> str:
+    return str(group.after) if group.before == group.after else f"{group.before} -> {group.after}"
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
+    return [
+        "  " + "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in (headings, *rows)
+    ]
+
+
+def _change(change: FieldChange) -> str:
+    if change.before is None and isinstance(change.steps[-1], Place):
+        return f"{change.path}: added"
+    if change.after is None and isinstance(change.steps[-1], Place):
+        return f"{change.path}: removed"
+    return f"{change.path}: {_value(change.before)} -> {_value(change.after)}"
+
+
+def _value(value: Any) -> str:
+    if value is None:
+        return "(none)"
+    text = value if isinstance(value, str) and value else orjson.dumps(value, default=str).decode()
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

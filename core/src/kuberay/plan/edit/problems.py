@@ -1,0 +1,45 @@
+"""Why an edit of a RayCluster would be refused: by the schema, by a rule about changes, or by the operator.
+
+What was wrong before already is no reason to refuse the edit. Source: spec raycluster.md 1 and 1.8, cases.md RC-35.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kuberay.api.problems import Problem
+from kuberay.api.structural import structural_problems, transition_problems
+from kuberay.api.validation.cluster import validate_cluster
+
+Manifest = Mapping[str, Any]
+
+
+def edit_problems(
+    before: Manifest | None, wanted: Manifest, after: Manifest, schema: dict[str, Any], gates: Mapping[str, bool]
+) -> list[Problem]:
+    """*wanted* is what the user wrote, *after* what would be stored; without *before* it is a new object."""
+    problems = [*structural_problems(wanted.get("spec") or {}, schema, "spec")]
+    if not problems:
+        problems += _operator_problems(after, gates)
+    if before is None:
+        return _once(problems)
+    known = {*structural_problems(before.get("spec") or {}, schema, "spec"), *_operator_problems(before, gates)}
+    problems = [problem for problem in problems if problem not in known]
+    problems += transition_problems(before.get("spec"), after.get("spec"), schema, "spec")
+    return _once(problems)
+
+
+def _operator_problems(manifest: Manifest, gates: Mapping[str, bool]) -> list[Problem]:
+    metadata = manifest.get("metadata") or {}
+    return validate_cluster(
+        str(metadata.get("name") or ""),
+        metadata.get("labels") or {},
+        metadata.get("annotations") or {},
+        manifest.get("spec") or {},
+        gates,
+    )
+
+
+def _once(problems: list[Problem]) -> list[Problem]:
+    return list({(problem.path, problem.message): problem for problem in problems}.values())

@@ -1,0 +1,236 @@
+"""The samples: each holds to the schema, is accepted with what it says it needs, and turns into pods; together they show
+every field and annotation there is."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import typing
+from functools import cache
+from typing import Any
+
+import pytest
+from kuberay.api import names
+from kuberay.api.cluster import RayClusterSpec
+from kuberay.api.crd import crds
+from kuberay.api.gates import DEFAULT_GATES
+from kuberay.api.problems import Problem
+from kuberay.api.schema import Model
+from kuberay.api.structural import structural_problems
+from kuberay.api.validation.cluster import validate_cluster
+from kuberay.api.validation.job import validate_job
+from kuberay.operator.offline import Rendered
+from kuberay.operator.offline import render as render_offline
+from kuberay.operator.settings import load_settings
+from kuberay.operator.start import PLANS, assemble_plugins
+from kuberay.plan.config import PlanConfig
+from kuberay.plugins.loader import list_installed
+
+from dev.samples import Sample, render, samples
+
+Manifest = dict[str, Any]
+
+OBJECTS = [sample for sample in samples() if not sample.name.startswith("operator-")]
+EACH = pytest.mark.parametrize("sample", OBJECTS, ids=lambda sample: sample.name)
+
+MANAGED_ELSEWHERE = {"raycluster-multikueue"}
+SUSPENDED = {"raycluster-suspend"}
+
+
+@cache
+def schemas() -> dict[str, Manifest]:
+    return {
+        crd["spec"]["names"]["kind"]: crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+        for crd in crds(slim=False)
+    }
+
+
+def ray_objects(sample: Sample) -> list[Manifest]:
+    found = [document for document in sample.documents() if document["kind"] in schemas()]
+    assert found, "a sample is about a Ray object"
+    return found
+
+
+def clusters() -> list[Manifest]:
+    return [o for sample in OBJECTS for o in ray_objects(sample) if o["kind"] == "RayCluster"]
+
+
+def refusals(manifest: Manifest, gates: dict[str, bool]) -> list[Problem]:
+    metadata = manifest["metadata"]
+    validate: Any = validate_cluster if manifest["kind"] == "RayCluster" else validate_job
+    found: list[Problem] = validate(
+        metadata["name"], metadata.get("labels") or {}, metadata.get("annotations") or {}, manifest["spec"], gates
+    )
+    return found
+
+
+def rendered(sample: Sample, manifest: Manifest) -> Rendered:
+    installed = {plugin.name for plugin in list_installed()}
+    flags = {"plugins": {"enabled": sorted(installed & {"autoscaler-v2", *sample.plugins})}}
+    hooks, gates = assemble_plugins(load_settings("", flags))
+    gates |= dict.fromkeys(sample.gates, True)
+    return render_offline(manifest, plans=PLANS, hooks=hooks, gates=gates, config=PlanConfig())
+
+
+def test_there_are_enough() -> None:
+    assert len([sample for sample in OBJECTS if sample.name.startswith("raycluster")]) >= 40
+
+
+@EACH
+def test_the_schema_knows_every_field(sample: Sample) -> None:
+    for manifest in ray_objects(sample):
+        assert manifest["apiVersion"] == "ray.io/v1"
+        assert structural_problems(manifest["spec"], schemas()[manifest["kind"]], "spec") == []
+
+
+@EACH
+def test_it_is_accepted_with_the_gates_it_names_and_only_then(sample: Sample) -> None:
+    gates = DEFAULT_GATES | dict.fromkeys(sample.gates, True)
+    for manifest in ray_objects(sample):
+        assert refusals(manifest, gates) == []
+        for gate in sample.gates:
+            assert any(gate in problem.message for problem in refusals(manifest, gates | {gate: False}))
+
+
+@EACH
+def test_it_turns_into_pods(sample: Sample) -> None:
+    missing = set(sample.plugins) - {plugin.name for plugin in list_installed()}
+    for manifest in ray_objects(sample):
+        result = rendered(sample, manifest)
+        pods = [child for child in result.children if child["kind"] == "Pod"]
+        if missing:
+            assert pods == []
+            assert any(f"kuberay-{plugin}" in problem for problem in result.problems for plugin in missing)
+            continue
+        if "cert-manager" in sample.needs:
+            assert all("waiting for cert-manager" in problem for problem in result.problems)
+            continue
+        assert result.problems == []
+        if sample.name in MANAGED_ELSEWHERE:
+            assert result.children == []
+            continue
+        wanted = 0 if sample.name in SUSPENDED else _wanted_pods(manifest)
+        assert len(pods) == wanted
+        assert any(child["kind"] == "Service" for child in result.children)
+        for pod in pods:
+            _a_shell_can_read_what_starts_ray(pod)
+
+
+def _a_shell_can_read_what_starts_ray(pod: Manifest) -> None:
+    env = {entry["name"]: entry.get("value", "") for entry in pod["spec"]["containers"][0]["env"]}
+    words = shlex.split(env["KUBERAY_GEN_RAY_START_CMD"])
+    assert words[:2] == ["ray", "start"]
+    flags = dict(word.removeprefix("--").partition("=")[::2] for word in words[2:])
+    for name in ("resources", "system-config"):
+        assert isinstance(json.loads(flags.get(name, "{}")), dict)
+
+
+def _wanted_pods(manifest: Manifest) -> int:
+    spec = manifest["spec"] if manifest["kind"] == "RayCluster" else manifest["spec"]["rayClusterSpec"]
+    return 1 + sum(group.desired_pods() for group in RayClusterSpec.parse(spec).worker_group_specs)
+
+
+@EACH
+def test_versions_agree_with_images(sample: Sample) -> None:
+    for manifest in ray_objects(sample):
+        spec = manifest["spec"] if manifest["kind"] == "RayCluster" else manifest["spec"]["rayClusterSpec"]
+        groups = [spec["headGroupSpec"], *spec.get("workerGroupSpecs", [])]
+        tags = {group["template"]["spec"]["containers"][0]["image"].partition("rayproject/ray:")[2] for group in groups}
+        assert {tag.partition("-")[0] for tag in tags} == {spec["rayVersion"]}
+
+
+def test_names_are_unique_so_that_all_can_be_applied_at_once() -> None:
+    keys = [(d["kind"], d["metadata"]["name"]) for sample in OBJECTS for d in sample.documents()]
+    assert sorted(keys) == sorted(set(keys))
+
+
+def model_fields(model: type[Model], path: str = "") -> set[str]:
+    """Paths of every field of the models, lists left out."""
+    found = set()
+    for name, info in model.model_fields.items():
+        wire = f"{path}.{info.alias or name}".lstrip(".")
+        found.add(wire)
+        for below in _models(info.annotation):
+            found |= model_fields(below, wire)
+    return found
+
+
+def _models(annotation: Any) -> list[type[Model]]:
+    if isinstance(annotation, type) and issubclass(annotation, Model):
+        return [annotation]
+    return [found for argument in typing.get_args(annotation) for found in _models(argument)]
+
+
+def paths(value: Any, path: str = "") -> set[str]:
+    if isinstance(value, list):
+        return {found for item in value for found in paths(item, path)}
+    if not isinstance(value, dict):
+        return set()
+    found = set()
+    for key, item in value.items():
+        below = f"{path}.{key}".lstrip(".")
+        found |= {below, *paths(item, below)}
+    return found
+
+
+NOT_SHOWN = {
+    "workerGroupSpecs.scaleStrategy",
+    "workerGroupSpecs.scaleStrategy.workersToDelete",
+    "gcsFaultToleranceOptions.storage.storageClassName",
+    "gcsFaultToleranceOptions.redisUsername.valueFrom",
+    "historyServerOptions.collectorOptions.imagePullPolicy",
+    "historyServerOptions.collectorOptions.resources",
+    "networkPolicy.head.egressRules",
+    "headGroupSpec.disruptionBudget.maxUnavailable",
+    "workerGroupSpecs.disruptionBudget.minAvailable",
+    "networkPolicy.worker.egressRules",
+    "networkPolicy.workerGroups.ingressRules",
+}
+"""Written by the autoscaler, or shown by a field just like it."""
+
+
+def test_every_field_is_shown_somewhere() -> None:
+    shown = {path for cluster in clusters() for path in paths(cluster["spec"])}
+    assert model_fields(RayClusterSpec) - shown - NOT_SHOWN == set()
+    assert model_fields(RayClusterSpec) >= NOT_SHOWN, "there is no such field any more"
+
+
+@pytest.mark.parametrize(
+    "annotation",
+    [
+        names.ANNOTATION_FT_ENABLED,
+        names.ANNOTATION_EXTERNAL_STORAGE_NAMESPACE,
+        names.ANNOTATION_OVERWRITE_CMD,
+        names.ANNOTATION_SERVE_SERVICE,
+        names.ANNOTATION_NO_HEAD_RESTART,
+        names.ANNOTATION_FT_DELETION_TIMEOUT,
+        names.ANNOTATION_DRAIN_TIMEOUT,
+        names.ANNOTATION_INGRESS_CLASS,
+        names.ANNOTATION_WAIT_GCS_CPU,
+    ],
+)
+def test_every_annotation_is_shown_somewhere(annotation: str) -> None:
+    assert any(annotation in (cluster["metadata"].get("annotations") or {}) for cluster in clusters())
+
+
+def test_the_operators_configuration_can_be_read() -> None:
+    (sample,) = [sample for sample in samples() if sample.name.startswith("operator-")]
+    settings = load_settings(str(sample.path), {})
+    assert settings.namespaces == ["team-a", "team-b"]
+    assert settings.plugins.enabled == ["autoscaler-v2", "volcano"]
+    (document,) = sample.documents()
+    known = {info.alias or name for name, info in type(settings).model_fields.items()}
+    assert set(document) - known == {"apiVersion", "kind"}
+
+
+def test_a_sample_that_does_not_say_what_it_shows_is_refused(tmp_path: Any) -> None:
+    (tmp_path / "raycluster-x.yaml").write_text("apiVersion: ray.io/v1\n")
+    with pytest.raises(ValueError, match="the first line must be"):
+        samples(tmp_path)
+
+
+def test_the_page_names_what_is_needed(tmp_path: Any) -> None:
+    (tmp_path / "raycluster-x.yaml").write_text("# All | at once. Needs: gate G; plugin p; a disk.\n")
+    (sample,) = samples(tmp_path)
+    assert (sample.gates, sample.plugins) == (["G"], ["p"])
+    assert "| [raycluster-x](raycluster-x.yaml) | All \\| at once. | gate G; plugin p; a disk |" in render(tmp_path)
