@@ -225,3 +225,17 @@ def test_is_no_reason_to_recreate_pods(cluster: Any, group: Any) -> None:
     plain = cluster(groups=[group("spot"), group("steady")])["spec"]
     falling = cluster(groups=[group("spot", fallback={"groupName": "steady"}), group("steady")])["spec"]
     assert spec_hash(plain) == spec_hash(falling)
+
+
+def test_whole_replicas_of_several_hosts_are_handed_over(kubernetes: Any, cluster: Any, group: Any) -> None:
+    spot = group("spot", 2, numOfHosts=2, fallback={"groupName": "steady", "afterSeconds": 60})
+    world = World(kubernetes, cluster, group)
+    world.kube = kubernetes(cluster(groups=[spot, group("steady", 1, numOfHosts=2, maxReplicas=5)]))
+    world.kube.run_pods = False
+    world.nodes["spot"] = 3  # one replica, and one host of the other
+    world.step()
+    world.step(70)
+    assert world.groups() == {"spot": 2, "steady": 4}
+    assert world.kube.status["fallbacks"][0]["replicas"] == 1
+    replicas = {pod["metadata"]["labels"]["ray.io/worker-group-replica-name"] for pod in world.kube.workers.values()}
+    assert len(replicas) == 3

@@ -123,6 +123,8 @@ def _decide_group(
         return
     if away:
         _shift(decision, group, target, wanted - away, taken + away)
+    # Those that were handed over and are not deleted yet count once only.
+    stuck -= min(stuck, max(0, len(replicas) - (wanted - away)))
     more = min(stuck, wanted - away, room - away)
     if stuck > more:
         decision.notes.append(
