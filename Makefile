@@ -73,11 +73,11 @@ test-packaging: sync ## build every wheel and install each alone
 
 .PHONY: test-sim
 test-sim: sync ## the real runtime on a simulated Kubernetes, with faults: a few seeds
-	@$(BIN)/pytest -q tests/sim $(PYTEST)
+	@PYTHONHASHSEED=0 $(BIN)/pytest -q tests/sim $(PYTEST)
 
 .PHONY: sim
 sim: sync ## as test-sim, then many seeds of random scripts until STEPS steps are made; SEED=n plays only that one
-	@if [ -z "$(SEED)" ]; then $(BIN)/pytest -q tests/sim $(PYTEST); fi
+	@if [ -z "$(SEED)" ]; then PYTHONHASHSEED=0 $(BIN)/pytest -q tests/sim $(PYTEST); fi
 	$(BIN)/python -m kuberay_testkit.sim.long --steps $(STEPS) $(if $(SEED),--seed $(SEED)) --plugin autoscaler-v2
 
 .PHONY: test-kube
@@ -99,6 +99,12 @@ bench: sync cluster-build ## load and cost of CLUSTERS RayClusters against the f
 	bench/scenario.sh --clusters $(CLUSTERS) --phases > .cache/bench/operator.json
 	bench/scenario.sh --clusters 100 --quiet 1 > .cache/bench/small.json
 	$(BIN)/python -m bench.report .cache/bench/floor.json .cache/bench/operator.json .cache/bench/small.json
+
+.PHONY: bench-large
+bench-large: sync cluster-build ## the same with five times as many, beside the figures of `make bench`
+	bench/scenario.sh --clusters $$((5 * $(CLUSTERS))) --floor > .cache/bench/large-floor.json
+	bench/scenario.sh --clusters $$((5 * $(CLUSTERS))) > .cache/bench/large.json
+	$(BIN)/python -m bench.growth $(addprefix .cache/bench/,floor.json operator.json large-floor.json large.json)
 
 # --- code ------------------------------------------------------------------------------------------------------------
 

@@ -306,6 +306,7 @@ def test_a_finalizer_that_goes_while_pods_still_run(lab: Lab) -> None:
     manifest["metadata"]["finalizers"] = [FINALIZER, "example.com/other"]
     owner = lab.server.create(manifest)
     lab.pod("head", owner, HEAD_GROUP)
+    lab.server.set_status(POD, "default", "head", {"phase": "Running", "startTime": "2026-01-01T00:00:00Z"})
     lab.server.delete(RAYCLUSTER, "default", "rc")
     drop = {"metadata": {"finalizers": ["example.com/other"]}}
     with lab.operator() as server, pytest.raises(AssertionError, match=r"the finalizer .* went while head still ran"):

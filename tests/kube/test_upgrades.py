@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kube_world import Operator, World
-from kuberay.api.kinds import RAYCLUSTER
+from kuberay.api.kinds import POD, RAYCLUSTER
 
 NO_DRAINING = {"ray.io/drain-timeout-seconds": "0"}
 
@@ -78,12 +78,31 @@ async def test_a_new_image_replaces_one_group(operators: Operator, world: World)
     assert sorted(group for uid, group in before.items() if uid in after) == ["headgroup", "rest"]
 
 
+async def tell_sizes(world: World) -> None:
+    """As a kubelet that can change them: without this the API server refuses to change a running pod."""
+    for pod in await world.pods(group="small"):
+        statuses = [{**each, "resources": {"limits": {"cpu": "100m"}}} for each in pod["status"]["containerStatuses"]]
+        await world.patch(POD, pod["metadata"]["name"], {"status": {"containerStatuses": statuses}}, "status")
+
+
 async def test_another_size_replaces_nothing(operators: Operator, world: World) -> None:
     operators.ensure()
     await make(world)
+    await tell_sizes(world)
     before = await uids(world)
     await edit(world, cpu="150m")
     assert await uids(world) == before
     hashes = {pod["metadata"]["annotations"]["ray.io/group-spec-hash"] for pod in await world.pods(group="small")}
     assert len(hashes) == 1
     assert not any("resizing" in text for text in hashes)
+
+
+async def test_a_node_that_cannot_resize_gets_new_pods(operators: Operator, world: World) -> None:
+    operators.ensure()
+    await make(world)
+    before = await uids(world)
+    await edit(world, cpu="150m")
+    after = await uids(world)
+    assert sorted(group for uid, group in before.items() if uid in after) == ["headgroup", "rest"]
+    reasons = {event["reason"] for event in await world.events()}
+    assert {"FailedToResizePod", "RollingUpgradeStarted", "RollingUpgradeCompleted"} <= reasons

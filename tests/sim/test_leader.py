@@ -1,9 +1,11 @@
-"""Two replicas and one Lease: one acts at a time, and whatever happens to it the work goes on."""
+"""Two replicas and one Lease: one acts at a time, and whatever happens to it the work goes on.
+
+That they converge while they are killed in turn is shown in `test_converge`.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from random import Random
 
 import pytest
 from kuberay.api.kinds import LEASE, POD, RAYCLUSTER
@@ -16,7 +18,7 @@ from kuberay_testkit.sim.invariants import watch_over
 from kuberay_testkit.sim.operator import OPERATOR_NAMESPACE, RayWorld, SimOperator
 from kuberay_testkit.sim.server import SimServer
 from kuberay_testkit.sim.store import Change
-from kuberay_testkit.sim.users import NAMESPACE, outcome_of, shape, write_script
+from kuberay_testkit.sim.users import NAMESPACE
 
 
 def replicas(world: RayWorld) -> list[SimOperator]:
@@ -139,33 +141,3 @@ def test_a_leader_cut_off_from_the_api_server_ends_before_the_other_starts() -> 
             await the_cluster_is_ready(world, "one")
 
     run_sim(run)
-
-
-def test_two_replicas_killed_and_restarted_in_turn_converge(seed: int) -> None:
-    async def run() -> None:
-        script, random = write_script(seed), Random(f"replicas {seed}")
-        faults = Faults.mixture(seed, intensity=0.1, client="operator-a")
-        async with RayWorld(seed=seed, faults=faults, outcome=outcome_of, pod_grace=2.0) as world:
-            watch_over(world, memory=3600.0)
-            both = replicas(world)
-            for replica in both:
-                replica.start()
-            playing = world.start(lambda _: script.play(world), client="users").main
-            while not playing.done():
-                await world.pass_time(random.uniform(1, 30))
-                for replica in both:
-                    if not replica.running:
-                        replica.start()
-                await random.choice(both).kill()
-            for replica in both:
-                if not replica.running:
-                    replica.start()
-            world.server.faults.stop()
-            await world.rest(quiet=150)
-            pods = {key: count for key, count in script.pods.items() if count}
-            there = shape(world.server)["pods"]
-            for (cluster, group), count in pods.items():
-                assert there[f"{cluster} {group} Running"] == count
-            assert there.total() == sum(pods.values()) + sum(n for key, n in there.items() if not key.startswith("rc"))
-
-    run_sim(run, seed=seed)

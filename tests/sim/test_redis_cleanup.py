@@ -16,7 +16,7 @@ from kuberay.api.names import HEAD, LABEL_NODE_TYPE, REDIS_CLEANUP, REDIS_FINALI
 from kuberay_testkit.builders import build_raycluster
 from kuberay_testkit.sim.clock import run_sim
 from kuberay_testkit.sim.faults import Faults
-from kuberay_testkit.sim.operator import RayWorld, SimOperator
+from kuberay_testkit.sim.operator import RayWorld, SimOperator, operator_rules
 from kuberay_testkit.sim.podstatus import Wish
 from kuberay_testkit.sim.server import SimServer
 from kuberay_testkit.sim.store import Change
@@ -115,6 +115,7 @@ def story(
             world.server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}})
             gates = {**DEFAULT_GATES, "RayClusterStatusConditions": conditions}
             operator = SimOperator(world=world, gates=gates)
+            world.server.restrict(operator.name, operator_rules())
             process = operator.start(crash_at=crash_at)
             world.server.create(
                 build_raycluster(
@@ -245,6 +246,19 @@ def test_faults_delay_but_do_not_change_the_end(seed: int) -> None:
     faults = Faults.mixture(seed, intensity=0.15, client="operator")
     # A watch that went silent is noticed after a minute.
     check(story(state, job_end, seed=seed, faults=faults, deadline=200.0), state, job_end)
+
+
+def test_a_settled_cluster_costs_no_request() -> None:
+    async def run() -> None:
+        async with RayWorld(seed=1) as world:
+            operator = SimOperator(world=world)
+            operator.start()
+            options = {"redisAddress": "redis:6379"}
+            world.server.create(build_raycluster("rc", namespace=NAMESPACE, gcsFaultToleranceOptions=options))
+            await world.rest(quiet=30)
+            assert [str(call) for call in await operator.idle_calls()] == []
+
+    run_sim(run, seed=1)
 
 
 @functools.cache

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 import pytest
 from kuberay.api.kinds import LEASE, POD
@@ -12,6 +11,7 @@ from kuberay_testkit.builders import build_raycluster
 from kuberay_testkit.sim.clock import run_sim
 from kuberay_testkit.sim.faults import Faults
 from kuberay_testkit.sim.operator import OPERATOR_NAMESPACE, RayWorld, SimOperator
+from kuberay_testkit.sim.play import expect_outcome
 from kuberay_testkit.sim.users import NAMESPACE, outcome_of, write_script
 
 BUSY: dict[str, Faults] = {
@@ -173,15 +173,12 @@ def test_only_the_namespaces_it_is_told_are_served() -> None:
 
 @pytest.mark.parametrize("workers", [1, 32])
 def test_the_number_of_workers_changes_nothing_but_the_time(workers: int) -> None:
-    async def run() -> dict[Any, int]:
+    async def run() -> None:
         script = write_script(3)
         async with RayWorld(seed=3, outcome=outcome_of) as world:
             SimOperator(world=world, workers=workers).start()
             await script.play(world)
             await world.rest(quiet=100)
-            expected = sum(count for (_, _), count in script.pods.items())
-            pods = [pod for pod in world.server.objects(POD, NAMESPACE) if pod["metadata"]["name"].startswith("rc")]
-            assert len(pods) == expected
-            return {}
+            expect_outcome(world, script)
 
     run_sim(run, seed=3)

@@ -166,6 +166,7 @@ OBSERVED_GENERATION = {"raycluster/gcsft-delete-job": 1}
 """Cases where KubeRay's own write raised the generation (it adds defaults when it adds its finalizer); ours does not."""
 
 DIFFERENT: dict[str, str] = {
+    "rayjob/job-gcsft": "adding the finalizer adds no empty rayStartParams to the cluster's spec",
     "rayjob/job-autoscale": "a headService without a spec is copied as it was given, without 'spec: {}'",
     "raycluster/params-ports": "the head service's default ports and the metrics port of pods follow the ports given to ray start",
     "volcano/volcano-cluster": "no event tells of pods deleted when there were none",

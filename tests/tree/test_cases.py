@@ -31,9 +31,9 @@ def test_the_list_can_be_read() -> None:
 def _tests(tree: ast.Module) -> Iterator[str]:
     """What each test of a module says about itself."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.ClassDef) and node.name.startswith("Test"):
-            yield f"{node.name} {ast.get_docstring(node) or ''}"
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
+        if (isinstance(node, ast.ClassDef) and node.name.startswith("Test")) or (
+            isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
+        ):
             yield f"{node.name} {ast.get_docstring(node) or ''}"
 
 

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 from kuberay.api.versions import Version, parse_version, try_parse_version
 
@@ -17,10 +19,22 @@ def test_lenient_parse(text: str, expected: Version) -> None:
     assert parse_version(text) == expected
 
 
-@pytest.mark.parametrize("text", ["", "2", "nightly", "version 2.52", "latest-2.52"])
-def test_what_is_no_version(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", 'could not parse "" as version'),
+        ("nightly", 'could not parse "nightly" as version'),
+        ("version 2.52", 'could not parse "version 2.52" as version'),
+        ("latest-2.52", 'could not parse "latest-2.52" as version'),
+        ("2", 'illegal version string "2"'),
+        ("2.", 'illegal version string "2."'),
+        ("02.52.0", 'illegal zero-prefixed version component "02" in "02.52.0"'),
+    ],
+)
+def test_what_is_no_version(text: str, words: str) -> None:
+    """In Kubernetes' words, which KubeRay's messages end with."""
     assert try_parse_version(text) is None
-    with pytest.raises(ValueError, match="could not parse"):
+    with pytest.raises(ValueError, match=f"^{re.escape(words)}$"):
         parse_version(text)
 
 

@@ -100,6 +100,19 @@ def test_a_removed_object_does_not_come_back() -> None:
     assert held(store) == "8"
 
 
+def test_names_of_removed_pods_are_remembered() -> None:
+    store = Store()
+    store.upsert(POD, pod("a", 1))
+    store.upsert(POD, pod("b", 2))
+    assert not store.was_pod("ns", "a")
+    store.remove(POD, "ns", "a", "uid-a")
+    assert store.was_pod("ns", "a")
+    assert not store.was_pod("ns", "b")
+    assert not store.was_pod("other", "a")
+    store.remove(POD, "ns", "b", "uid-of-another")
+    assert not store.was_pod("ns", "b")
+
+
 def test_an_object_removed_before_it_was_seen_does_not_appear() -> None:
     store = Store()
     assert not store.remove(POD, "ns", "a", "uid-a")

@@ -176,6 +176,14 @@ def test_set_values_once_applied_must_still_be_wanted() -> None:
     assert not in_sync({"metadata": {"finalizers": ["a"]}}, live)
 
 
+def test_set_values_of_others_stay_theirs() -> None:
+    """A load balancer adds a finalizer to a service whose user asked for one of their own."""
+    wanted = changed("metadata.finalizers", ["example.test/ours"])
+    both = ["service.kubernetes.io/load-balancer-cleanup", "example.test/ours"]
+    assert in_sync(wanted, applied(wanted, then={"metadata": {"finalizers": both}}))
+    assert not in_sync(wanted, applied(wanted, then={"metadata": {"finalizers": both[:1]}}))
+
+
 def test_kinds_without_a_spec_are_compared_too() -> None:
     server = SimServer()
     role: dict[str, Any] = {

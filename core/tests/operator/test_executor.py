@@ -161,6 +161,21 @@ def test_a_create_that_did_not_happen_fails(fault: Any) -> None:
 
 
 @in_virtual_time
+async def test_an_object_that_took_the_name_of_the_one_a_pass_is_about_is_looked_at() -> None:
+    """Deleted and made again while the pass ran: the watch tells nothing that the answer has not told."""
+    world, seen = World(), list[str]()
+    world.store.upsert(RAYCLUSTER, world.owner)
+    world.server.delete(RAYCLUSTER, "ns", "rc")
+    fresh = world.server.create(build_raycluster("rc", namespace="ns"))
+    world.store.subscribe(lambda _kind, _old, new: seen.append(new.uid if new is not None else ""))
+    await world.run([Patch(kind=RAYCLUSTER, namespace="ns", name="rc", body={"metadata": {"labels": {"a": "b"}}})])
+    known = world.store.get(RAYCLUSTER, "ns", "rc")
+    assert known is not None
+    assert known.uid == fresh["metadata"]["uid"]
+    assert seen == [known.uid]
+
+
+@in_virtual_time
 async def test_an_object_of_our_own_that_was_not_seen_yet_is_taken_in_and_looked_at_again() -> None:
     world = World()
     world.server.create(world.pod("a"))
@@ -172,8 +187,14 @@ async def test_an_object_of_our_own_that_was_not_seen_yet_is_taken_in_and_looked
     assert not (await world.run([world.create("a")])).changed
 
 
-@pytest.mark.parametrize("owner", ["somebody-else", "-"])
-def test_a_foreign_object_of_that_name_is_never_touched(owner: str) -> None:
+@pytest.mark.parametrize(
+    ("owner", "words"),
+    [
+        ("a-former-rc", "still belongs to a former RayCluster of this name"),
+        ("-", "already exists and is not owned by this RayCluster; rename one of them"),
+    ],
+)
+def test_a_foreign_object_of_that_name_is_never_touched(owner: str, words: str) -> None:
     @in_virtual_time
     async def scenario() -> None:
         world = World()
@@ -182,7 +203,7 @@ def test_a_foreign_object_of_that_name_is_never_touched(owner: str) -> None:
         for writes in ([world.create("a")], [world.apply()]):
             outcome = await world.run([*writes])
             assert outcome.failure is not None
-            assert "already exists and is not owned by this RayCluster; rename one of them" in outcome.failure.message
+            assert words in outcome.failure.message
             assert outcome.failure.reason == "NotOwnedError"
         world.watch_catches_up()
         assert (await world.run([world.apply()])).failure is not None
@@ -203,6 +224,20 @@ async def test_a_create_only_apply_leaves_what_exists_alone_whoever_made_it() ->
     assert world.server.peek(SERVICE, "ns", "theirs") == theirs
     assert world.server.peek(SERVICE, "ns", "ours") == ours
     assert (await world.run([world.apply(world.service("new"), create_only=True)])).events == [DONE]
+
+
+@in_virtual_time
+async def test_a_create_only_apply_does_not_take_what_goes_with_a_former_owner_of_the_name() -> None:
+    """A service account, for example: whoever started with it would lose its rights."""
+    world = World()
+    former = world.server.create(world.service("s", owner="uid-of-a-former-rc"))
+    outcome = await world.run([world.apply(world.service("s"), create_only=True)])
+    assert outcome.failure is not None
+    assert outcome.failure.reason == "NotOwnedError"
+    assert world.server.peek(SERVICE, "ns", "s") == former
+    world.server.delete(SERVICE, "ns", "s")
+    world.store.remove(SERVICE, "ns", "s", former["metadata"]["uid"])
+    assert (await world.run([world.apply(world.service("s"), create_only=True)])).events == [DONE]
 
 
 @in_virtual_time

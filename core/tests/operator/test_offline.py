@@ -68,6 +68,17 @@ def test_the_manifest_given_is_not_changed_and_its_status_does_not_count() -> No
     assert rendered(with_status).children == first.children
 
 
+def test_null_means_absent() -> None:
+    manifest = build_raycluster("rc", groups=[])
+    manifest["metadata"]["labels"] = None
+    container = {"name": "ray", "image": "r", "env": None, "resources": {"limits": None}, "livenessProbe": None}
+    manifest["spec"]["headGroupSpec"] = {"rayStartParams": None, "template": {"spec": {"containers": [container]}}}
+    result = rendered(manifest)
+    assert kinds(result) == ["Service", "Pod"]
+    assert None not in result.children[1]["spec"]["containers"][0].values()
+    assert result.children[1]["spec"]["containers"][0]["resources"] == {}
+
+
 def test_a_refused_object_has_no_children_but_problems() -> None:
     result = rendered(build_raycluster("rc", groups=[build_group("w", 1, minReplicas=5, maxReplicas=3)]))
     assert result.children == []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -223,6 +225,16 @@ def test_another_server_than_a_gcs_is_an_error() -> None:
         asyncio.run(run())
 
 
+def test_a_port_that_does_not_exist_is_an_error() -> None:
+    with pytest.raises(DrainError, match="cannot be asked"):
+        asyncio.run(GrpcDrainClient().drain(GcsTarget("127.0.0.1", 99999), [LeavingNode("a", "", DEADLINE)]))
+
+
 def test_an_empty_answer_holds_no_nodes() -> None:
     assert parse_nodes(b"") == []
     assert not accepted(b"")
+
+
+def test_the_grpc_library_is_not_loaded_before_it_is_needed() -> None:
+    code = "import sys, kuberay.operator.start; sys.exit('grpclib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -330,6 +330,8 @@ def test_the_version_switch_stands_after_the_users_variables(hooks):
 
 
 def test_with_least_privilege_only_the_autoscaler_sees_the_token(hooks):
+    """SE-01: no container but the autoscaler's can use the account, whose role covers one RayCluster. RBAC cannot say
+    which pods; of those the autoscaler may read and resize all of its namespace."""
     hooks.configure({"autoscaler-v2": {"least_privilege": True}})
     owner = context(cluster())
     spec = head_pod(hooks, owner)["spec"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,6 +23,7 @@ from kuberay_testkit.sim.clock import run_sim
 from kuberay_testkit.sim.operator import RayWorld, SimOperator
 
 NAMESPACE = "lab"
+CONFIG = PlanConfig(cluster_domain="abc.test")
 GATES = {**DEFAULT_GATES, "RayClusterMTLS": True}
 
 
@@ -34,14 +36,16 @@ def hooks() -> PluginManager:
     return PluginManager(load(["mtls"]))
 
 
-def plan(hooks: PluginManager, body: dict[str, Any], *live: tuple[Any, dict[str, Any]]) -> Any:
+def plan(
+    hooks: PluginManager, body: dict[str, Any], *live: tuple[Any, dict[str, Any]], config: PlanConfig = CONFIG
+) -> Any:
     body["metadata"] |= {"uid": "0a1b2c3d-0000-4000-8000-000000000001", "generation": 1}
     obj = from_dict(RAYCLUSTER, body)
     observed = Observed(
         obj=obj,  # type: ignore[arg-type]
         now=datetime(2026, 1, 1, tzinfo=UTC),
         view=FixedView(live),
-        config=PlanConfig(cluster_domain="abc.test"),
+        config=config,
         gates=GATES,
         hooks=hooks,
     )
@@ -117,6 +121,16 @@ def test_what_speaks_to_ray_has_the_certificate_and_waits_for_its_address(hooks:
     beside = next(c for c in pods["worker"]["spec"]["containers"] if c["name"] == "side")
     assert "volumeMounts" not in beside
     assert "env" not in beside
+
+
+def test_a_default_of_the_operator_does_not_turn_it_off(hooks: PluginManager) -> None:
+    certificates = applied(plan(hooks, cluster()), CERTIFICATE)
+    live = [(CERTIFICATE, issued(certificates[f"ray-{kind}-cert-safe"])) for kind in ("head", "worker")]
+    config = replace(CONFIG, default_envs=[{"name": "RAY_USE_TLS", "value": "0"}, {"name": "A", "value": "b"}])
+    for pod in created(plan(hooks, cluster(), *live, config=config)):
+        env = [(entry["name"], entry.get("value")) for entry in pod["spec"]["containers"][0]["env"]]
+        assert [value for name, value in env if name == "RAY_USE_TLS"] == ["1"]
+        assert ("A", "b") in env
 
 
 def test_se02_a_new_address_is_in_the_certificate_at_once_and_nothing_is_written_while_none_is_new() -> None:

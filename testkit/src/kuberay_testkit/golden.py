@@ -185,7 +185,10 @@ def normalise(outcome: Outcome) -> Manifest:
         prefixes.add(f"{metadata['name']}-")
     prefix = f"{metadata['name']}-"
     cut = outcome.main["kind"] == "RayJob" and len(prefix) + 5 > 50
-    masks = _Masks(prefixes, str(metadata.get("uid", "")), outcome.any_index, prefix if cut else "")
+    clusters = tuple(
+        c["metadata"]["uid"] for c in outcome.children if c["kind"] == "RayCluster" and "uid" in c["metadata"]
+    )
+    masks = _Masks(prefixes, str(metadata.get("uid", "")), outcome.any_index, prefix if cut else "", clusters)
     result: Manifest = {}
     result["children"] = [_child(child, masks) for child in outcome.children]
     events = {
@@ -269,12 +272,16 @@ class _Masks:
     any_index: bool
     cut_prefix: str = ""
     """``<job>-`` where pod names have no room for the whole suffix of the RayCluster's name."""
+    cluster_uids: tuple[str, ...] = ()
+    """Of RayClusters among the children: what is stored in Redis is named after them."""
 
     def text(self, text: str) -> str:
         for prefix in sorted(self.prefixes, key=len, reverse=True):
             text = re.sub(re.escape(prefix) + r"[a-z0-9]{5}(?![a-z0-9])", f"{prefix}<rand>", text)
         if self.uid:
             text = text.replace(self.uid, "<uid>").replace(self.uid[:8], "<uid8>")
+        for uid in self.cluster_uids:
+            text = text.replace(uid, "<uid>")
         text = _GO_TIME.sub("<time>", text)
         if self.cut_prefix:
             text = re.sub(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
-_VERSION = re.compile(r"\s*v?(\d+(?:\.\d+)+)(.*)", re.DOTALL)
+_VERSION = re.compile(r"\s*v?([0-9]+(?:\.[0-9]+)*)(.*)", re.DOTALL)
 
 
 class Version(NamedTuple):
@@ -28,7 +28,12 @@ def parse_version(text: str) -> Version:
     match = _VERSION.fullmatch(text)
     if match is None:
         raise ValueError(f'could not parse "{text}" as version')
-    parts = [int(part) for part in match[1].split(".")]
+    components = match[1].split(".")
+    if len(components) < 2:
+        raise ValueError(f'illegal version string "{text}"')
+    if components[0].startswith("0") and components[0] != "0":
+        raise ValueError(f'illegal zero-prefixed version component "{components[0]}" in "{text}"')
+    parts = [int(part) for part in components]
     return Version(parts[0], parts[1], parts[2] if len(parts) > 2 else 0)
 
 

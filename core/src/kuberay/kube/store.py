@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 
-from kuberay.api.kinds import Kind
+from kuberay.api.kinds import POD, Kind
 from kuberay.api.objects import Object, RayObject
 
 Listener = Callable[[Kind, Object | None, Object | None], None]
@@ -32,6 +32,8 @@ class Store:
         self._owned: dict[tuple[Kind, str], dict[str, Object]] = {}
         self._gone: OrderedDict[str, int | None] = OrderedDict()
         """Removed objects by UID: the version up to which they are gone, None for good."""
+        self._former_pods: OrderedDict[tuple[str, str], None] = OrderedDict()
+        """Names of removed pods, which no new pod should get."""
         self._listeners: list[Listener] = []
 
     def subscribe(self, listener: Listener) -> None:
@@ -40,6 +42,9 @@ class Store:
 
     def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
         return self._objects.get(kind, {}).get((namespace, name))
+
+    def was_pod(self, namespace: str, name: str) -> bool:
+        return (namespace, name) in self._former_pods
 
     def owned(self, uid: str, kind: Kind) -> Sequence[Object]:
         children = self._owned.get((kind, uid))
@@ -108,6 +113,10 @@ class Store:
             return False
         del objects[namespace, name]
         self._unindex(kind, before)
+        if kind == POD:
+            self._former_pods[namespace, name] = None
+            if len(self._former_pods) > _TOMBSTONES:
+                self._former_pods.popitem(last=False)
         if notify:
             self._tell(kind, before, None)
         return True

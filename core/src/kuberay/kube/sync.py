@@ -63,9 +63,9 @@ def _covers(wanted: Any, live: Any, fields: Fields) -> bool:
             return False
         if len(live) == len(wanted) and all(_covers(w, have, ()) for w, have in zip(wanted, live, strict=True)):
             return True
-        # Lists merged by key may hold others' items and another order (ports, owner references). All others are ours
-        # as a whole (rules of an Ingress, subjects of a binding): whoever adds to one has changed it.
-        if not any(key.startswith("k:") for entry in fields for key in entry):
+        # Lists merged by key or value may hold others' items and another order (ports, owner references, finalizers).
+        # All others are ours as a whole (rules of an Ingress, subjects of a binding): whoever adds to one changed it.
+        if not any(key.startswith(("k:", "v:")) for entry in fields for key in entry):
             return False
         return all(any(_covers(w, have, ()) for have in live) for w in wanted)
     return bool(wanted == live)

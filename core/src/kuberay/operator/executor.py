@@ -207,7 +207,7 @@ class Executor:
             raise cause from None
         controller = obj.metadata.controller
         if not write.any_owner and (controller is None or controller.uid != owner.uid):
-            raise NotOwnedError(_not_owned(write, owner)) from None
+            raise NotOwnedError(_not_owned(write, owner, obj)) from None
         return known is None or known.uid != obj.uid
 
     async def _apply(self, owner: RayObject, write: Apply) -> Event | None:
@@ -225,11 +225,11 @@ class Executor:
         if write.create_only and not foreign:
             return _UNCHANGED
         if foreign and not (live.metadata.controller is None and _wants_no_owner(write)):
-            if write.create_only:
+            if write.create_only and not _is_of_namesake(live, owner):
                 return _UNCHANGED
             if write.yields:
                 return _UNCHANGED if known is not None and known.uid == live.uid else None
-            raise NotOwnedError(_not_owned(write, owner))
+            raise NotOwnedError(_not_owned(write, owner, live))
         if live.deleting:
             return _UNCHANGED
         wanted = orjson.dumps(write.body)
@@ -327,7 +327,9 @@ class Executor:
 
     def _take(self, kind: Kind, raw: bytes) -> Object:
         obj = decode(kind, raw)
-        self._store.upsert(kind, obj, notify=False)
+        known = self._store.get(kind, obj.namespace, obj.name)
+        # Another object of the same name is nothing that this pass was about: somebody has to look at it.
+        self._store.upsert(kind, obj, notify=known is not None and known.uid != obj.uid)
         self._written(kind, obj)
         return obj
 
@@ -365,11 +367,19 @@ def _is_foreign(obj: Object, owner: RayObject) -> bool:
     return controller is None or controller.uid != owner.uid
 
 
+def _is_of_namesake(obj: Object, owner: RayObject) -> bool:
+    """Whether *obj* belongs to a former object of the owner's name, with which it is about to be collected."""
+    controller = obj.metadata.controller
+    return controller is not None and (controller.kind, controller.name) == (owner.kind, owner.name)
+
+
 def _wants_no_owner(write: Apply) -> bool:
     return not write.body.get("metadata", {}).get("ownerReferences")
 
 
-def _not_owned(write: Write, owner: RayObject) -> str:
+def _not_owned(write: Write, owner: RayObject, live: Object) -> str:
+    if _is_of_namesake(live, owner):
+        return f"{write.kind.kind} {write.namespace}/{write.name} still belongs to a former {owner.kind} of this name"
     return (
         f"{write.kind.kind} {write.namespace}/{write.name} already exists and is not owned by this {owner.kind}; "
         f"rename one of them"

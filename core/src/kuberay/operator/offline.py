@@ -64,6 +64,9 @@ class _World:
         body = self.bodies.get((kind, namespace, name))
         return from_dict(kind, body) if body is not None else None
 
+    def was_pod(self, namespace: str, name: str) -> bool:
+        return False
+
     def perform(self, write: Write) -> bool:
         """Returns whether anything changed."""
         key = (write.kind, write.namespace, write.name)
@@ -87,11 +90,18 @@ class _World:
         return True
 
     def _create(self, write: Write, body: Mapping[str, Any]) -> None:
-        manifest = {"apiVersion": write.kind.api_version, "kind": write.kind.kind, **copy.deepcopy(dict(body))}
+        manifest = {"apiVersion": write.kind.api_version, "kind": write.kind.kind, **_without_nulls(dict(body))}
         self.created.append(copy.deepcopy(manifest))
         if write.kind == POD:
             manifest["status"] = _running(manifest, len(self.bodies))
         self.put(write.kind, write.namespace, manifest)
+
+
+def _without_nulls(value: Any) -> Any:
+    """A copy as the API server would keep it: null means absent."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
+    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def _running(pod: Mapping[str, Any], number: int) -> dict[str, Any]:
@@ -124,6 +134,7 @@ def render(
     world, result = _World(), Rendered()
     body = copy.deepcopy(dict(manifest))
     body.pop("status", None)
+    body["metadata"] = _without_nulls(body["metadata"])
     namespace = body["metadata"].get("namespace") or "default"
     world.put(kind, namespace, body)
     told: dict[tuple[str, str], Event] = {}

@@ -10,6 +10,7 @@ import gc
 import logging
 import signal
 import socket
+import ssl
 import sys
 import uuid
 from collections.abc import Mapping
@@ -126,7 +127,7 @@ async def _run(settings: Settings, kubeconfig: str) -> None:
     client = Client(transport)
     servers = Servers()
     ssl_context = connection.ssl_context() if settings.use_kubernetes_proxy else None
-    session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=64, ssl=ssl_context or True))
+    session = aiohttp.ClientSession(connector=_connector(ssl_context))
     try:
         children = [*CHILD_KINDS, *(watch.kind for watch in manager.watches())]
         await check_cluster(client, connection.server, RAY_KINDS, children, settings.namespaces)
@@ -175,6 +176,12 @@ async def _run(settings: Settings, kubeconfig: str) -> None:
         await servers.stop()
         await session.close()
         await transport.close()
+
+
+def _connector(ssl_context: ssl.SSLContext | None) -> aiohttp.TCPConnector:
+    """Connections to Ray heads. Names are looked up without threads: a DNS server that hangs would keep threads busy for
+    seconds each, and with them other heads and the end of the process."""
+    return aiohttp.TCPConnector(limit=64, ssl=ssl_context or True, resolver=aiohttp.AsyncResolver())
 
 
 def _lease(settings: Settings, client: Client, namespace: str) -> Lease | None:

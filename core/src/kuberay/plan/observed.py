@@ -5,7 +5,7 @@ A `View` is read only and does not change while a plan runs, so a plan is a func
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
@@ -28,11 +28,19 @@ class View(Protocol):
         """One watched object, owned or not."""
         ...
 
+    def was_pod(self, namespace: str, name: str) -> bool:
+        """Whether a pod of that name is remembered that has gone. Good for choosing names only: memory ends with the
+        process."""
+        ...
+
 
 class FixedView:
     """A `View` over given objects: for tests, `render` and `diff`."""
 
-    def __init__(self, objects: Iterable[tuple[Kind, Object | dict[str, Any]]] = ()) -> None:
+    def __init__(
+        self, objects: Iterable[tuple[Kind, Object | dict[str, Any]]] = (), *, former_pods: Collection[str] = ()
+    ) -> None:
+        self._former_pods = former_pods
         self._objects: dict[tuple[Kind, str, str], Object] = {}
         for kind, item in objects:
             obj = from_dict(kind, item) if isinstance(item, dict) else item
@@ -48,6 +56,9 @@ class FixedView:
 
     def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
         return self._objects.get((kind, namespace, name))
+
+    def was_pod(self, namespace: str, name: str) -> bool:
+        return name in self._former_pods
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

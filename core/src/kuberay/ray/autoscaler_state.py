@@ -46,7 +46,7 @@ class GrpcDrainClient:
             raise DrainError(f"the GCS at {place} did not answer within {self._timeout:g} s") from error
         except GRPCError as error:
             raise DrainError(f"the GCS at {place} refuses: {error.message or error.status.name}") from error
-        except (StreamTerminatedError, OSError, ValueError) as error:
+        except (StreamTerminatedError, OSError, ValueError, OverflowError) as error:
             raise DrainError(f"the GCS at {place} cannot be asked: {error}") from error
         finally:
             channel.close()

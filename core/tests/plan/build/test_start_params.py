@@ -95,6 +95,7 @@ def test_container_resources(limits: Any, requests: Any, expected: dict[str, str
         ("'{\"TPU\":4}'", "'{\"TPU\":4}'"),
         ("{", "{"),
         ("[1]", "[1]"),
+        ('{"a": 1e20, "b": 1e2, "c": 0.25}', '\'{"a":1e+20,"b":100,"c":0.25,"neuron_cores":4}\''),
         ('{"a":"x"}', '{"a":"x"}'),
     ],
 )
@@ -143,7 +144,10 @@ def test_the_users_parameters_are_not_changed() -> None:
     assert group.ray_start_params == {"a": "b"}
 
 
-@pytest.mark.parametrize(("text", "expected"), [("9000", 9000), ("invalid-port", 1), (str(2**31), 1), ("", 1)])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("9000", 9000), ("+9000", 9000), ("invalid-port", 1), (str(2**31), 1), ("", 1), (" 9000", 1), ("9_000", 1)],
+)
 def test_port_parameter(text: str, expected: int) -> None:
     assert port_param({"p": text}, "p", 1) == expected
 

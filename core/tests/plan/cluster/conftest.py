@@ -54,6 +54,8 @@ class TinyKubernetes:
         self.objects: dict[tuple[Kind, str], Manifest] = {}
         self.events: list[Event] = []
         self.generate_names: set[str] = set()
+        self.pod_names: set[str] = set()
+        """Of all pods there ever were."""
         self.writes: list[Write] = []
         self.statuses: list[Manifest] = []
         self.run_pods = True
@@ -105,6 +107,8 @@ class TinyKubernetes:
         body["metadata"]["resourceVersion"] = str(self._serial)
         if kind == SERVICE:
             self._default_service(body)
+        if kind == POD:
+            self.pod_names.add(body["metadata"]["name"])
         if kind == POD and body["spec"].get("hostNetwork"):
             for port in (port for container in body["spec"]["containers"] for port in container.get("ports") or []):
                 port.setdefault("hostPort", port["containerPort"])
@@ -152,7 +156,10 @@ class TinyKubernetes:
         return Observed(
             obj=from_dict(RAYCLUSTER, copy.deepcopy(self.cluster)),
             now=self.now,
-            view=FixedView((kind, copy.deepcopy(body)) for (kind, _), body in self.objects.items()),
+            view=FixedView(
+                ((kind, copy.deepcopy(body)) for (kind, _), body in self.objects.items()),
+                former_pods=self.pod_names - self.pods.keys(),
+            ),
             probes=_AbsentElsewhere(probes, self.now),
             config=self.config,
             gates=self.gates,

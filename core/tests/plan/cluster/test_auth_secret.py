@@ -81,3 +81,31 @@ def test_somebody_elses_is_looked_for_again_while_pods_are_not_ready(kubernetes:
     tiny.settle()
     tiny.set_pod(next(iter(tiny.workers)), phase="Pending", ready=False)
     assert tiny.plan().probes == [ObjectProbe(SECRET, "default", "pair")]
+
+
+def test_the_secret_of_a_former_cluster_of_the_name_is_waited_out(kubernetes: Any, cluster: Any) -> None:
+    """It is collected with its owner: pods started with its token could not speak to those that come later."""
+    tiny = kubernetes(cluster(authOptions={"mode": "token"}))
+    former = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "pair", "uid": "former", "controller": True}
+    tiny.add(SECRET, {**OWN, "metadata": {"name": "pair", "ownerReferences": [former]}})
+    tiny.settle()
+    assert tiny.pods == {}
+    waiting = tiny.condition("PodsWaiting")
+    assert (waiting["reason"], waiting["message"]) == (
+        "SecretNotOwned",
+        "the Secret default/pair still belongs to a former cluster of this name",
+    )
+    del tiny.objects[SECRET, "pair"]
+    tiny.settle()
+    assert tiny.objects[SECRET, "pair"]["metadata"]["ownerReferences"][0]["uid"] == tiny.cluster["metadata"]["uid"]
+    assert tiny.status["state"] == "ready"
+    assert tiny.condition("PodsWaiting") is None
+
+
+def test_a_running_cluster_is_not_held_up_by_whose_secret_it_is(kubernetes: Any, cluster: Any) -> None:
+    tiny = kubernetes(cluster(authOptions={"mode": "token"}))
+    tiny.settle()
+    tiny.objects[SECRET, "pair"]["metadata"]["ownerReferences"][0]["uid"] = "former"
+    tiny.edit(lambda spec: spec["workerGroupSpecs"][0].update(replicas=4))
+    tiny.settle()
+    assert len(tiny.workers) == 4

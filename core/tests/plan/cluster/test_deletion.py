@@ -337,6 +337,10 @@ def test_a_head_that_never_ran_leaves_nothing_to_clean(kubernetes: Any, ft: Call
     assert isinstance(seen, Patch)
     assert (seen.kind, seen.resource_version) == (POD, tiny.head["metadata"]["resourceVersion"])
     assert isinstance(patch, Patch)
+    # Not even that may hold the object longer than its deadline.
+    assert plan.look_by == timedelta(seconds=300)
+    tiny.now += timedelta(seconds=300)
+    assert [[type(write) for write in stage] for stage in tiny.plan().stages] == [[Patch]]
     tiny.reconcile()
     assert finalizers(tiny) == []
     assert told(tiny) == []

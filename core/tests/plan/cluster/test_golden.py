@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from kuberay.api.gates import DEFAULT_GATES
 from kuberay.api.kinds import INGRESS, POD, SERVICE_ACCOUNT
+from kuberay.operator.settings import load_settings, read_environment
 from kuberay.plan.model import Create, Write
 from kuberay.plugins.loader import load
 from kuberay.plugins.manager import PluginManager
@@ -105,6 +107,37 @@ def test_taking_suspend_away_resumes(kubernetes: Any) -> None:
     assert [child["kind"] for child in outcome["children"]] == ["Pod", "Pod", "Service"]
 
 
+def test_the_operators_configuration(kubernetes: Any) -> None:
+    """Sidecars, environment, labels and annotations for all pods, from a configuration file."""
+    folder = GOLDEN.parent / "operator" / "config-defaults"
+    settings = load_settings(str(folder / "operator-config.yaml"), {})
+    config = read_environment({}).plan_config(settings, "1.2.3")
+    case = load_case(folder)
+    assert differences(case, run(case, partial(kubernetes, config=config))) == ""
+
+
+def _a_head_is_being_made(expected: dict[str, Any]) -> None:
+    """Not found is what was there before (RC-34)."""
+    (ready,) = [c for c in expected["status"]["conditions"] if c["type"] == "HeadPodReady"]
+    ready.update(reason="HeadPodCreating", message="Head Pod is being created")
+
+
+@pytest.mark.parametrize(
+    ("name", "on_purpose"), [("pod-refused", _a_head_is_being_made), ("worker-pod-refused", lambda expected: None)]
+)
+def test_pods_that_the_api_server_refuses(name: str, on_purpose: Callable[[Any], None], kubernetes: Any) -> None:
+    """The same events and the same condition, however often it is tried again."""
+    case = load_case(GOLDEN.parent / "invalid" / name)
+    on_purpose(case.expected)
+
+    def strict(*given: Any, **fields: Any) -> Any:
+        tiny = kubernetes(*given, **fields)
+        tiny.refuse = known_volumes(tiny)
+        return tiny
+
+    assert differences(case, run(case, strict)) == ""
+
+
 def run(case: GoldenCase, kubernetes: Any) -> dict[str, Any]:
     """Applies the case step by step and normalises what comes of it."""
     kind, _ = main_key([document for step in case.steps for document in step])
@@ -153,5 +186,29 @@ def quota(tiny: Any, pods: int) -> Callable[[Write], str]:
             f'pods "{write.name}" is forbidden: exceeded quota: small, requested: pods=1, '
             f"used: pods={len(tiny.pods)}, limited: pods={pods}"
         )
+
+    return refuse
+
+
+def known_volumes(tiny: Any) -> Callable[[Write], str]:
+    """What the API server answers when a mount names a volume that the pod does not have."""
+
+    def refuse(write: Write) -> str:
+        if not isinstance(write, Create) or write.kind != POD:
+            return ""
+        assert isinstance(write.body, dict)
+        spec = write.body["spec"]
+        known = {volume["name"] for volume in spec.get("volumes", ())}
+        wrong = [
+            f'spec.{field}[{index}].volumeMounts[{number}].name: Not found: "{mount["name"]}"'
+            for field in ("containers", "initContainers")
+            for index, container in enumerate(spec.get(field, ()))
+            for number, mount in enumerate(container.get("volumeMounts", ()))
+            if mount["name"] not in known
+        ]
+        if not wrong:
+            return ""
+        tiny.generate_names.add(write.body["metadata"]["generateName"])
+        return f'Pod "{write.name}" is invalid: ' + (wrong[0] if len(wrong) == 1 else f"[{', '.join(wrong)}]")
 
     return refuse

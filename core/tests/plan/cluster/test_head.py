@@ -51,6 +51,33 @@ def test_deleted_head_comes_back_under_another_name(kubernetes: Any, cluster: An
     assert tiny.status["state"] == "ready"
 
 
+def test_a_head_lost_again_and_again_is_never_called_the_same(kubernetes: Any, cluster: Any) -> None:
+    """AS-03: neither are workers, and neither is a head that could not be made for a while."""
+    tiny = kubernetes(cluster())
+    tiny.settle()
+    for _ in range(4):
+        tiny.refuse = lambda write: "quota" if isinstance(write, Create) else ""
+        for name in list(tiny.pods):
+            del tiny.objects[POD, name]
+        tiny.reconcile()
+        assert "podName" not in tiny.status["head"]
+        tiny.refuse = lambda write: ""
+        tiny.settle()
+    created = [write.name for write in tiny.writes if isinstance(write, Create) and write.kind == POD]
+    assert len(set(created)) == len(created) == 5 * 4
+
+
+def test_a_restarted_operator_knows_the_last_head(kubernetes: Any, cluster: Any) -> None:
+    """AS-03: what is remembered of pods ends with the process, the status does not."""
+    tiny = kubernetes(cluster())
+    tiny.settle()
+    old = tiny.head["metadata"]["name"]
+    del tiny.objects[POD, old]
+    tiny.pod_names.clear()
+    tiny.settle()
+    assert tiny.head["metadata"]["name"] != old
+
+
 @pytest.mark.parametrize(("policy", "replaced"), [("Never", True), ("Always", False), ("OnFailure", False)])
 def test_running_head_whose_ray_ended(kubernetes: Any, cluster: Any, policy: str, replaced: bool) -> None:
     body = cluster()

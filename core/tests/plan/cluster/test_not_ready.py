@@ -149,6 +149,12 @@ CASES: dict[str, tuple[Status, int, str, str]] = {
         "NodeLost",
         "its node n1 does not answer",
     ),
+    "node silent": (
+        running({"name": "helper"}, ready=condition("Ready", "Unknown", "NodeStatusUnknown")),
+        10,
+        "NodeLost",
+        "its node n1 does not answer",
+    ),
     "node lost, long ago": (
         {"phase": "Unknown", "conditions": [SCHEDULED]},
         10,

@@ -201,6 +201,28 @@ def test_new_pods_that_fail_stop_the_rollout(kubernetes: Any, cluster: Any, grou
     assert images(tiny) == ["newer"] * 4
 
 
+def test_it_is_done_when_the_last_new_pod_is_ready(kubernetes: Any, cluster: Any, group: Any) -> None:
+    tiny = kubernetes(rolling(cluster, [group("crew", 1)]))
+    tiny.settle()
+    tiny.edit(image(NEW))
+    tiny.run_pods = False
+    tiny.keep_terminating = True
+    tiny.reconcile()
+    end_terminating(tiny)
+    for _ in range(3):
+        tiny.reconcile()
+    assert images(tiny) == ["new"]
+    assert tiny.condition("RollingUpgrade")["message"] == "group crew: 1 of 1 pods are of the new spec, 0 of them ready"
+    assert "RollingUpgradeCompleted" not in [event.reason for event in tiny.events]
+    tiny.now += timedelta(minutes=10)
+    tiny.reconcile()
+    assert tiny.condition("RollingUpgrade")["reason"] == "Stuck"
+    tiny.start_pods()
+    tiny.settle()
+    assert tiny.condition("RollingUpgrade") is None
+    assert [event.reason for event in tiny.events].count("RollingUpgradeCompleted") == 1
+
+
 def test_a_group_that_never_started_is_replaced_at_once(kubernetes: Any, cluster: Any) -> None:
     tiny = kubernetes(rolling(cluster))
     tiny.run_pods = False

@@ -160,7 +160,7 @@ def test_more_workers_to_come(kubernetes: Any, cluster: Any) -> None:
 @pytest.mark.parametrize(
     ("node_type", "marker", "event", "note"),
     [
-        ("head", "FailedCreateHeadPod", "FailedToCreateHeadPod", "Failed to create head Pod default/{}, {}"),
+        ("head", "FailedCreateHeadPod", "FailedToCreateHeadPod", "Failed to create head Pod default/, {1}"),
         (
             "worker",
             "FailedCreateWorkerPod",

@@ -13,6 +13,7 @@ from kuberay.hooks.types import Manifest
 from kuberay_autoscaler_v2 import access, sidecar
 from kuberay_autoscaler_v2.config import settings_of
 
+VERSION_SWITCH = "RAY_enable_autoscaler_v2"
 LOGS_VOLUME = "ray-logs"
 LOGS_PATH = "/tmp/ray"  # noqa: S108  a path in the container, where Ray writes its session
 TOKEN_VOLUME = "autoscaler-token"  # noqa: S105  a volume's name
@@ -48,9 +49,10 @@ def _add_version(owner: OwnerContext, ray: dict[str, Any]) -> None:
     """After the user's variables and before the operator's (spec raycluster.md 3.5)."""
     template = owner.spec["headGroupSpec"]["template"]["spec"]["containers"][0]
     value = "true" if version(owner) == "v2" else "false"
-    ray.setdefault("env", []).insert(
-        len(template.get("env") or ()), {"name": "RAY_enable_autoscaler_v2", "value": value}
-    )
+    # The user's own would be refused together with a version; another one is the operator's default for all clusters.
+    env = [entry for entry in ray.get("env") or () if entry["name"] != VERSION_SWITCH]
+    env.insert(len(template.get("env") or ()), {"name": VERSION_SWITCH, "value": value})
+    ray["env"] = env
 
 
 def _mount_logs(spec: dict[str, Any], container: dict[str, Any]) -> None:

@@ -41,7 +41,7 @@ def secure(owner: OwnerContext, node_type: str, pod: Manifest) -> None:
     ray = spec["containers"][0]
     for container in [*spec["containers"], *(spec.get("initContainers") or ())]:
         if container is ray or container["name"] in _SECURED:
-            env.append_absent(container, _environment())
+            _add_environment(container)
             _mount(container)
     volumes = spec.setdefault("volumes", [])
     if all(volume["name"] != VOLUME for volume in volumes):
@@ -49,13 +49,16 @@ def secure(owner: OwnerContext, node_type: str, pod: Manifest) -> None:
     spec["initContainers"] = [_wait(owner, ray), *(spec.get("initContainers") or ())]
 
 
-def _environment() -> list[dict[str, Any]]:
-    return [
-        env.literal("RAY_USE_TLS", "1"),
-        env.literal("RAY_TLS_SERVER_CERT", f"{PATH}/tls.crt"),
-        env.literal("RAY_TLS_SERVER_KEY", f"{PATH}/tls.key"),
-        env.literal("RAY_TLS_CA_CERT", f"{PATH}/ca.crt"),
-    ]
+def _add_environment(container: dict[str, Any]) -> None:
+    """Validation refuses variables of these names in a spec; others are the operator's defaults for all clusters."""
+    values = {
+        "RAY_USE_TLS": "1",
+        "RAY_TLS_SERVER_CERT": f"{PATH}/tls.crt",
+        "RAY_TLS_SERVER_KEY": f"{PATH}/tls.key",
+        "RAY_TLS_CA_CERT": f"{PATH}/ca.crt",
+    }
+    kept = [entry for entry in container.get("env") or () if entry["name"] not in values]
+    container["env"] = [*kept, *(env.literal(*item) for item in values.items())]
 
 
 def _mount(container: dict[str, Any]) -> None:

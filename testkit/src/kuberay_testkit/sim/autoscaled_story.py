@@ -14,7 +14,7 @@ from kuberay.api.kinds import POD, RAYCLUSTER
 from kuberay.api.names import HEAD_GROUP, LABEL_GROUP
 
 from kuberay_testkit.builders import build_group, build_raycluster
-from kuberay_testkit.sim.cluster_story import NAMESPACE, Action, patch_spec, pods_of, wanted_pods
+from kuberay_testkit.sim.story import NAMESPACE, Action, patch_spec, pods_of, wanted_pods
 from kuberay_testkit.sim.world import SimWorld
 
 

@@ -93,26 +93,29 @@ class JustifiedDeletions:
         if _ended(server, uid):
             return "ended by its lifecycle"
         group = group_of(pod)
+        # The head says for all pods which spec they are from.
+        heads = [other for other in children(server, uid, POD) if _node_type(other) == HEAD]
+        begun = min(self._made.get(each.uid, 0.0) for each in (pod, *heads))
         for spec in self._history.recent(uid, now):
             if refused(spec):
                 continue
             if spec.get("suspend"):
                 return "suspended"
-            if self._recreated(uid, pod, spec):
+            if self._recreated(uid, begun, spec):
                 return "made from another spec"
-            if (pod.metadata.get("labels") or {}).get(LABEL_NODE_TYPE) == WORKER:
+            if _node_type(pod) == WORKER:
                 reason = self._worker_reason(server, uid, pod, group, spec)
                 if reason:
                     return reason
         return ""
 
-    def _recreated(self, uid: str, pod: Stored, spec: Mapping[str, Any]) -> bool:
+    def _recreated(self, uid: str, begun: float, spec: Mapping[str, Any]) -> bool:
+        """Whether the pods were made from another spec than *spec*, in force at *begun* or later."""
         strategy = (spec.get("upgradeStrategy") or {}).get("type")
         if strategy in (None, "None"):
             return False
         wanted = made_from(spec)
-        before = self._history.since(uid, self._made.get(pod.uid, 0.0) - self._history.memory)
-        return any(made_from(old) != wanted for old in before)
+        return any(made_from(old) != wanted for old in self._history.since(uid, begun - self._history.memory))
 
     def _worker_reason(self, server: SimServer, uid: str, pod: Stored, group_name: str, spec: Mapping[str, Any]) -> str:
         group = groups_of(spec).get(group_name)
@@ -146,6 +149,10 @@ def _ended(server: SimServer, uid: str) -> bool:
     return ended == "True" or (ended == "False" and conditions.get(ClusterCondition.SUSPENDING) == "True")
 
 
+def _node_type(pod: Stored) -> str:
+    return str((pod.metadata.get("labels") or {}).get(LABEL_NODE_TYPE))
+
+
 def _unhealthy(pod: Stored) -> bool:
     """Ended, or its Ray container has and will not be started again."""
     if over(pod):
@@ -174,7 +181,7 @@ def _replica_of(server: SimServer, uid: str, pod: Stored, group: Mapping[str, An
 
 
 def finalizer_last(server: SimServer, change: Change) -> None:
-    """A finalizer of ours goes only when no pod of the cluster runs any more."""
+    """A finalizer of ours goes only when no pod of the cluster that was ever started runs any more."""
     stored, before = change.stored, change.previous
     if stored.key.kind != RAYCLUSTER or before is None or not before.deleting:
         return
@@ -185,6 +192,6 @@ def finalizer_last(server: SimServer, change: Change) -> None:
     running = [
         pod.key.name
         for pod in children(server, stored.uid, POD)
-        if not over(pod) and (pod.metadata.get("labels") or {}).get(LABEL_NODE_TYPE) in (HEAD, WORKER)
+        if not over(pod) and _node_type(pod) in (HEAD, WORKER) and "startTime" in (pod.body.get("status") or {})
     ]
     assert not running, f"the finalizer {had[0]} went while {', '.join(running)} still ran"

@@ -23,13 +23,14 @@ from kuberay.plugins.manager import PluginManager
 from kuberay_testkit.drain import Mode
 from kuberay_testkit.sim.calls import Steps, missing_permissions
 from kuberay_testkit.sim.clock import run_sim
-from kuberay_testkit.sim.cluster_story import ClusterStory, image_of
+from kuberay_testkit.sim.cluster_story import ClusterStory
 from kuberay_testkit.sim.faults import Faults
 from kuberay_testkit.sim.invariants import watch_over
 from kuberay_testkit.sim.operator import RayWorld, SimOperator, operator_rules
 from kuberay_testkit.sim.podstatus import Wish
 from kuberay_testkit.sim.server import SimServer
 from kuberay_testkit.sim.store import Change
+from kuberay_testkit.sim.story import image_of
 from kuberay_testkit.sim.users import NAMESPACE, Script, outcome_of, shape, write_script
 
 TROUBLE = 150.0

@@ -1,8 +1,7 @@
-"""The subresource ``pods/resize`` (Kubernetes 1.33): CPU and memory of containers change, nothing else, within limits."""
+"""The subresource ``pods/resize`` (Kubernetes 1.33): CPU and memory of containers change, and nothing else."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,36 +15,31 @@ _RESIZABLE = ("cpu", "memory")
 
 
 def resized(stored: Stored, body: Mapping[str, Any]) -> dict[str, Any]:
-    """*stored* with the sizes of *body*. Raises 422 for what the API server does not let this endpoint do."""
-    old, new = stored.body["spec"], body.get("spec") or {}
-    name = stored.key.name
-    if _without_sizes(old) != _without_sizes(new):
-        text = 'Forbidden: only cpu and memory resources for containers of types "init","main" are mutable'
-        raise invalid(kinds.POD, name, ("FieldValueForbidden", "spec", text))
-    for number, (before, after) in enumerate(zip(old["containers"], new["containers"], strict=True)):
-        for kind in ("limits", "requests"):
-            had, has = _sizes(before, kind), _sizes(after, kind)
-            if had.keys() - has.keys():
-                path = f"spec.containers[{number}].resources.{kind}"
-                raise invalid(
-                    kinds.POD, name, ("FieldValueForbidden", path, f"Forbidden: resource {kind} cannot be removed")
-                )
-    if _class_of_service(old) != _class_of_service(new):
-        text = f'Invalid value: "{_class_of_service(new)}": Pod QOS Class may not change as a result of resizing'
-        raise invalid(kinds.POD, name, ("FieldValueInvalid", "spec", text))
+    """*stored* with the sizes of *body*; everything else of *body* is dropped. Raises 422 for sizes that cannot be."""
     kept = stored.copy()
-    kept["spec"]["containers"] = copy.deepcopy(new["containers"])
+    containers = kept["spec"]["containers"]
+    for number, (container, wanted) in enumerate(zip(containers, (body.get("spec") or {})["containers"], strict=True)):
+        before = _sizes(container, "limits"), _sizes(container, "requests")
+        resources = container.setdefault("resources", {})
+        for kind, had in zip(("limits", "requests"), before, strict=True):
+            amounts = (wanted.get("resources") or {}).get(kind) or {}
+            if had.keys() - amounts.keys():
+                path, text = (
+                    f"spec.containers[{number}].resources.{kind}",
+                    f"Forbidden: resource {kind} cannot be removed",
+                )
+                raise invalid(kinds.POD, stored.key.name, ("FieldValueForbidden", path, text))
+            sizes = {name: amounts[name] for name in _RESIZABLE if name in amounts}
+            if sizes:
+                resources[kind] = {**(resources.get(kind) or {}), **sizes}
+        if not resources:
+            del container["resources"]
+    if _class_of_service(stored.body["spec"]) != _class_of_service(kept["spec"]):
+        text = (
+            f'Invalid value: "{_class_of_service(kept["spec"])}": Pod QOS Class may not change as a result of resizing'
+        )
+        raise invalid(kinds.POD, stored.key.name, ("FieldValueInvalid", "spec", text))
     return kept
-
-
-def _without_sizes(spec: Mapping[str, Any]) -> dict[str, Any]:
-    rest = copy.deepcopy(dict(spec))
-    for container in rest.get("containers") or ():
-        for amounts in (container.get("resources") or {}).values():
-            if isinstance(amounts, dict):
-                for resource in _RESIZABLE:
-                    amounts.pop(resource, None)
-    return rest
 
 
 def _sizes(container: Mapping[str, Any], kind: str) -> dict[str, Any]:

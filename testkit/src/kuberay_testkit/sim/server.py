@@ -72,7 +72,7 @@ class SimServer:
         self._writes = Writes(self)
         self._deletes = Deletes(self)
         self._reads = Reads(self.store, self.registry)
-        self._watches: set[Watch] = set()
+        self._watches: dict[Watch, None] = {}
         self._access = Access()
         for kind in default_kinds() if only is None else only:
             self.register(kind)
@@ -393,11 +393,11 @@ class SimServer:
             self.record(subject, params, response.status, fault)
             return response.status, response.body
         self.record(subject, params, 200, fault)
-        self._watches.add(watch)
+        self._watches[watch] = None
         return 200, watch
 
     def close_watch(self, watch: Watch) -> None:
-        self._watches.discard(watch)
+        self._watches.pop(watch, None)
 
 
 def _parse(body: bytes | None) -> Any:

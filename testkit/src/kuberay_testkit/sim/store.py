@@ -119,7 +119,8 @@ class History:
     base: int = 0
     """How many changes were forgotten: position of ``changes[0]``."""
     forgotten: int = 0
-    waiters: set[asyncio.Future[None]] = field(default_factory=set)
+    waiters: dict[asyncio.Future[None], None] = field(default_factory=dict)
+    """In the order in which they came: a set of futures has another order in each run."""
 
     def append(self, change: Change, limit: int) -> None:
         self.changes.append(change)

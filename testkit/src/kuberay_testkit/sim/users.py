@@ -17,10 +17,11 @@ from kuberay.api.names import LABEL_CLUSTER, LABEL_GROUP
 
 from kuberay_testkit.builders import build_rayjob
 from kuberay_testkit.sim.autoscaled_story import AutoscaledStory
-from kuberay_testkit.sim.cluster_story import NAMESPACE as NAMESPACE
-from kuberay_testkit.sim.cluster_story import Action, ClusterStory
+from kuberay_testkit.sim.cluster_story import ClusterStory
 from kuberay_testkit.sim.server import SimServer
 from kuberay_testkit.sim.status import APIError
+from kuberay_testkit.sim.story import NAMESPACE as NAMESPACE
+from kuberay_testkit.sim.story import Action
 from kuberay_testkit.sim.world import SimWorld
 
 OUTCOME = "sim.kuberay.dev/outcome"
@@ -82,8 +83,10 @@ def write_script(seed: int, *, clusters: int = 3, autoscaled: int = 0, jobs: int
         script.clusters.append(ClusterStory(name, random(name), span))
     for name in (f"as{number}" for number in range(autoscaled)):
         script.autoscaled.append(AutoscaledStory(name, random(name), span))
-    for story in (*script.clusters, *script.autoscaled):
-        script.actions += story.actions
+    for cluster in script.clusters:
+        script.actions += cluster.actions
+    for scaled in script.autoscaled:
+        script.actions += scaled.actions
     for name in (f"rj{number}" for number in range(jobs)):
         _job(script, name, random(name), span)
     return script
@@ -128,6 +131,15 @@ def shape(server: SimServer, namespace: str = NAMESPACE) -> dict[str, Counter[st
         for cluster in server.objects(RAYCLUSTER, namespace)
         if cluster["spec"].get("enableInTreeAutoscaling")
     }
+    multi_host = {
+        cluster["metadata"]["name"]
+        for cluster in server.objects(RAYCLUSTER, namespace)
+        if not cluster["spec"].get("suspend")
+        and any(
+            group.get("numOfHosts", 1) > 1 and not group.get("suspend")
+            for group in cluster["spec"].get("workerGroupSpecs") or ()
+        )
+    }
     aliases = {}
     for cluster in server.objects(RAYCLUSTER, namespace):
         owner = next(iter(cluster["metadata"].get("ownerReferences") or ()), None)
@@ -150,9 +162,12 @@ def shape(server: SimServer, namespace: str = NAMESPACE) -> dict[str, Counter[st
     for service in server.objects(SERVICE, namespace):
         if any(owner["kind"] == RAYJOB.kind for owner in service["metadata"].get("ownerReferences") or ()):
             continue  # made while the job runs, if all goes well; nothing needs it when the job is over
+        name = service["metadata"]["name"]
         if (service["metadata"].get("labels") or {}).get(LABEL_CLUSTER) in skipped:
             continue
-        found["services"][known(service["metadata"]["name"])] += 1
+        if name.endswith("-headless") and name.removesuffix("-headless") not in multi_host:
+            continue  # stays when the last replica of several hosts went, if there was time to make it
+        found["services"][known(name)] += 1
     for job in server.objects(JOB, namespace):
         found["jobs"][job["metadata"]["name"]] += 1
     for cluster in server.objects(RAYCLUSTER, namespace):
@@ -160,7 +175,9 @@ def shape(server: SimServer, namespace: str = NAMESPACE) -> dict[str, Counter[st
             continue
         status = cluster.get("status") or {}
         counts = [str(status.get(key) or 0) for key in ("desiredWorkerReplicas", "readyWorkerReplicas")]
-        conditions = sorted(f"{c['type']}={c['status']}" for c in status.get("conditions") or ())
+        # Whether a head had started before the cluster was suspended depends on how long that took.
+        told_of = [c for c in status.get("conditions") or () if c["type"] != "RedisStorageUnused"]
+        conditions = sorted(f"{c['type']}={c['status']}" for c in told_of)
         told = " ".join([str(status.get("state")), *counts, *conditions])
         found["clusters"][f"{aliases[cluster['metadata']['name']]}: {told}"] += 1
     for rayjob in server.objects(RAYJOB, namespace):

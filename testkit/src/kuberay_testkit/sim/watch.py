@@ -172,13 +172,13 @@ class Watch:
     async def _wait(self, until: float) -> None:
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
-        self._history.waiters.add(waiter)
+        self._history.waiters[waiter] = None
         timer = loop.call_at(until, _wake, waiter)
         try:
             await waiter
         finally:
             timer.cancel()
-            self._history.waiters.discard(waiter)
+            self._history.waiters.pop(waiter, None)
 
 
 def _wake(waiter: asyncio.Future[None]) -> None:

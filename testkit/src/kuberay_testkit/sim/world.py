@@ -37,7 +37,7 @@ class Process:
 
     def __init__(self, world: SimWorld, main: Main, transport: SimTransport) -> None:
         self.transport = transport
-        self.tasks: set[asyncio.Task[Any]] = set()
+        self.tasks: dict[asyncio.Task[Any], None] = {}
         self._world = world
         token = _process.set(self)
         try:
@@ -218,6 +218,6 @@ def _make_task(
     task: asyncio.Task[Any] = asyncio.Task(coroutine, loop=loop, **options)
     process = _process.get()
     if process is not None:
-        process.tasks.add(task)
-        task.add_done_callback(process.tasks.discard)
+        process.tasks[task] = None
+        task.add_done_callback(lambda done: process.tasks.pop(done, None))
     return task

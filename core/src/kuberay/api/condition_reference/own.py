@@ -44,6 +44,14 @@ OWN: Sequence[Entry] = (
     cluster(
         C.PODS_WAITING,
         "True",
+        "SecretNotOwned",
+        "transient",
+        "The Secret with the token is still that of a former cluster of this name, with which it goes.",
+        "If it stays, delete it.",
+    ),
+    cluster(
+        C.PODS_WAITING,
+        "True",
         "HeadPodHeldBack",
         "terminal",
         "The head must not be made again, or its fixed name is still taken.",

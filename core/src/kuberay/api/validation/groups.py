@@ -88,11 +88,12 @@ def _resource_and_label_problems(group: GroupSpec, path: str, name: str) -> Iter
         )
     errors = []
     for key, value in sorted(group.labels.items()):
-        errors += [f"invalid label key for {name} group: '{key}', error: {error}" for error in label_key_errors(key)]
-        errors += [
-            f"invalid label value for key '{key}' in {name} group: '{value}', error: {error}"
-            for error in label_value_errors(value)
-        ]
+        wrong = "; ".join(label_key_errors(key))
+        if wrong:
+            errors.append(f"invalid label key for {name} group: '{key}', error: {wrong}")
+        wrong = "; ".join(label_value_errors(value))
+        if wrong:
+            errors.append(f"invalid label value for key '{key}' in {name} group: '{value}', error: {wrong}")
     if errors:
         yield f"{path}.labels", "; ".join(errors)
 

@@ -100,10 +100,10 @@ class PodFactory:
         params = start_params.complete(place.group, node_type=place.node_type, gcs_address=gcs_address, forced=forced)
 
         pod = _copy(dict(place.group.template))
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": pod.get("metadata") or {}, "spec": pod.get("spec") or {}}
+        pod_spec = _given(pod.get("spec") or {})
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": pod.get("metadata") or {}, "spec": pod_spec}
         self._fill_metadata(pod["metadata"], place)
-        pod_spec: dict[str, Any] = pod["spec"]
-        container: dict[str, Any] = pod_spec["containers"][0]
+        container = pod_spec["containers"][0] = _given(pod_spec["containers"][0])
         head_names = (env.literal("FQ_RAY_IP", fqdn), env.literal("RAY_IP", fqdn.partition(".")[0]))
 
         wait = None
@@ -236,6 +236,11 @@ def pod_labels(
 def _metrics_port(params: Mapping[str, str]) -> int:
     """Where Ray really serves metrics (ME-03)."""
     return start_params.port_param(params, "metrics-export-port", start_params.DEFAULT_METRICS_PORT)
+
+
+def _given(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Without those that are null, which means absent; plugins need not look for them."""
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def _copy(value: Any) -> Any:

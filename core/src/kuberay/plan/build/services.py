@@ -92,11 +92,13 @@ def head_service(
     name = head_service_name(cluster, spec)
     group = spec.head_group_spec
     service_spec: dict[str, Any]
+    finalizers: list[str] = []
     if group.head_service is not None:
         custom: dict[str, Any] = orjson.loads(orjson.dumps(group.head_service))
         metadata = custom.get("metadata") or {}
         service_spec = custom.get("spec") or {}
         labels = {**(metadata.get("labels") or {}), **labels}
+        finalizers = metadata.get("finalizers") or []
         annotations = {**(metadata.get("annotations") or {}), **spec.head_service_annotations}
         own_ports = [{"protocol": "TCP", **port} for port in service_spec.get("ports") or ()]
         service_spec["ports"] = [*own_ports, *_not_taken(ports, own_ports)]
@@ -111,7 +113,10 @@ def head_service(
         if group.service_type in ("", "ClusterIP") and not cluster_ip:
             service_spec["clusterIP"] = "None"
             service_spec["publishNotReadyAddresses"] = True
-    return _service(name, namespace, labels, annotations, owner, service_spec)
+    service = _service(name, namespace, labels, annotations, owner, service_spec)
+    if finalizers:
+        service["metadata"]["finalizers"] = finalizers
+    return service
 
 
 def _not_taken(ports: list[dict[str, Any]], by: list[dict[str, Any]]) -> list[dict[str, Any]]:

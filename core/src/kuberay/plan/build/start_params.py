@@ -20,6 +20,10 @@ DEFAULT_DASHBOARD_PORT = 8265
 DEFAULT_AGENT_PORT = 52365
 DEFAULT_METRICS_PORT = 8080
 
+_LARGEST_WHOLE = 2**63
+"""Beyond it, JSON has numbers with an exponent only."""
+_INT32 = re.compile(r"[+-]?[0-9]{1,10}")
+"""What Go reads as a number; Python would take blanks and underscores, too."""
 _MIG = re.compile(r"nvidia\.com/mig-\d+g\.\d+gb$")
 _ACCELERATORS = {"aws.amazon.com/neuroncore": "neuron_cores", "google.com/tpu": "TPU"}
 
@@ -126,7 +130,10 @@ def _is_number(value: object) -> bool:
 
 
 def _render_resources(resources: Mapping[str, Any]) -> str:
-    whole = {name: int(value) if float(value).is_integer() else float(value) for name, value in resources.items()}
+    whole = {
+        name: int(value) if float(value).is_integer() and abs(value) < _LARGEST_WHOLE else float(value)
+        for name, value in resources.items()
+    }
     return f"'{orjson.dumps(whole, option=orjson.OPT_SORT_KEYS).decode()}'"
 
 
@@ -142,8 +149,8 @@ def _whole(amount: Any) -> int:
 
 def port_param(params: Mapping[str, str], name: str, default: int) -> int:
     """A port parameter as a number; *default* when absent or no int32."""
-    try:
-        port = int(params.get(name, ""))
-    except ValueError:
+    text = params.get(name, "")
+    if _INT32.fullmatch(text) is None:
         return default
+    port = int(text)
     return port if -(2**31) <= port < 2**31 else default

@@ -44,6 +44,21 @@ def auth_secret_writes(cluster: ClusterPass) -> list[Write]:
     ]
 
 
+def former_secret(cluster: ClusterPass) -> str:
+    """Why a head that is missing has to wait: the Secret of a former cluster of this name is still there. It goes with
+    that cluster, and pods that were started with its token could not speak to later ones. Empty otherwise."""
+    options = cluster.form.spec.auth_options
+    if options is None or not _is_made_here(options):
+        return ""
+    live = cluster.observed.view.get(SECRET, cluster.namespace, names.check_name(cluster.name))
+    controller = live.metadata.controller if live is not None else None
+    if controller is None or controller.uid == cluster.observed.obj.uid:
+        return ""
+    if (controller.kind, controller.name) != (RAYCLUSTER.kind, cluster.name):
+        return ""
+    return f"the Secret {cluster.namespace}/{names.check_name(cluster.name)} still belongs to a former cluster of this name"
+
+
 def _is_made_here(options: AuthOptions) -> bool:
     """An unset mode counts, too, although pods are only wired with the mode ``token``."""
     return options.mode != "disabled" and not options.enable_k8s_token_auth and not options.secret_name

@@ -77,10 +77,13 @@ class _Deletion:
         namespace = storage_namespace(form.spec, obj.uid, obj.metadata.annotations)
         if not observed.config.redis_cleanup:
             return self._let_go(None)
+        left = deadline(observed) - observed.now
         if never_used(observed, self.heads):
-            # That must not be concluded from a view that is behind: a head may have started meanwhile.
             plan = self._let_go(None)
-            plan.stages[:0] = [[unchanged(POD, pod) for pod in self.heads]] if self.heads else []
+            if self.heads and left > timedelta(0):
+                # That must not be concluded from a view that is behind: a head may have started meanwhile.
+                plan.stages.insert(0, [unchanged(POD, pod) for pod in self.heads])
+                plan.look_by = left
             return plan
         if not form.spec.gcs_ft_redis(obj.metadata.annotations):
             return self._skip("the spec does not ask for fault tolerance with Redis", namespace)
@@ -91,7 +94,6 @@ class _Deletion:
         refused = find_condition(obj.status.get("conditions") or (), ClusterCondition.REDIS_CLEANUP_REFUSED)
         if refused is not None:
             return self._skip(f"the cleanup Job was refused: {refused.get('message', '')}"[:700], namespace)
-        left = deadline(observed) - observed.now
         if left <= timedelta(0):
             return self._let_go(self._forced(namespace))
         plan = self._next_step(form, job, namespace)

@@ -78,7 +78,9 @@ class PodCreation:
         namespace = self._cluster.namespace
         if place.node_type == HEAD:
             done = Event("CreatedHeadPod", f"Created head Pod {namespace}/{place.name}", action="Create")
-            failed = failure("FailedToCreateHeadPod", f"Failed to create head Pod {namespace}/{place.name}", "Create")
+            # A name that was only just thought up is of no use to anybody; KubeRay's API server had not given one yet.
+            name = "" if place.generate_name and place.name.startswith(place.generate_name) else place.name
+            failed = failure("FailedToCreateHeadPod", f"Failed to create head Pod {namespace}/{name}", "Create")
             marker = ClusterReason.FAILED_CREATE_HEAD_POD
         else:
             done = Event("CreatedWorkerPod", f"Created worker Pod {namespace}/{place.name}", action="Create")

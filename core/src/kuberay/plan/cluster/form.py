@@ -1,6 +1,6 @@
 """What a RayCluster asks for in numbers, worked out once per version of the object and kept with it.
 
-Everything here depends on the spec alone. Source: spec raycluster.md 1.4, 5.1 and 5.2.
+All but `ClusterForm.allocatable` depends on the spec alone. Source: spec raycluster.md 1.4, 5.1 and 5.2.
 """
 
 from __future__ import annotations

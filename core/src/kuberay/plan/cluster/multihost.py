@@ -16,6 +16,7 @@ from kuberay.plan.cluster.pod_decision import ClusterPass, PodDecision
 from kuberay.plan.cluster.pod_health import deletion_reason, is_over
 from kuberay.plan.cluster.replica_labels import (
     free_indices,
+    had_one_host,
     label_number,
     replica_index,
     victim_rank,
@@ -42,10 +43,11 @@ def by_replica(pods: Sequence[Pod]) -> tuple[dict[str, list[Pod]], list[Pod]]:
 
 
 def decide_multi_host(cluster: ClusterPass, group: WorkerGroupSpec, pods: list[Pod]) -> PodDecision:
-    """Replicas that are incomplete, unhealthy or named go as a whole and do not count. Pods without a replica name
-    (of an operator that did not index) are left alone."""
+    """Replicas that are incomplete, unhealthy or named go as a whole and do not count. So do those from before
+    ``numOfHosts`` was raised. Pods of an operator that did not index are left alone."""
     decision = PodDecision()
-    replicas, _ = by_replica(pods)
+    replicas, single = by_replica(pods)
+    replicas |= {pod.name: [pod] for pod in single if had_one_host(pod)}
     named = set(group.workers_to_delete)
     valid: dict[str, list[Pod]] = {}
     drained: list[list[Pod]] = []

@@ -17,6 +17,7 @@ from kuberay.api.objects import Container, Pod
 from kuberay.plan.build.group_hash import known_scheme, resizing, same_but_size
 from kuberay.plan.cluster.pod_decision import ClusterPass
 from kuberay.plan.cluster.pod_health import is_over
+from kuberay.plan.cluster.replica_labels import had_one_host
 from kuberay.plan.cluster.resize import allowed, resize, resize_state
 from kuberay.plan.cluster.rolling import bounds
 from kuberay.plan.model import Patch, Write
@@ -124,7 +125,9 @@ def _annotate(pod: Pod, annotations: Mapping[str, str]) -> Patch:
 
 def _left_alone(cluster: ClusterPass, group: WorkerGroupSpec, pod: Pod) -> bool:
     """Hosts without a replica name, made by an operator that did not index, are nobody's to replace (4.6)."""
-    return cluster.indexed and group.num_of_hosts > 1 and not pod.metadata.labels.get(names.LABEL_REPLICA_NAME)
+    if not cluster.indexed or group.num_of_hosts <= 1 or pod.metadata.labels.get(names.LABEL_REPLICA_NAME):
+        return False
+    return not had_one_host(pod)
 
 
 def _is_up_to_date(pod: Pod, group: GroupSpec, told: str) -> bool:

@@ -23,11 +23,12 @@ class PodNamer:
         self._given: set[str] = set()
 
     def pod(self, generate_name: str, group: str, replica: int, host: int, avoid: str = "") -> str:
-        """A pod name that no pod of the view has, living or terminating, and that is not *avoid*."""
+        """A pod name that no pod of the view has or is remembered to have had, and that is not *avoid*: whoever watches
+        pods by name, as autoscaler v2 does, takes a reused one for the pod that has gone."""
         number = 0
         while True:
             name = generate_name + suffix(*self._seed, group, replica, host, number)
-            if name != avoid and not self.taken(name):
+            if name != avoid and not self.taken(name) and not self._view.was_pod(self._namespace, name):
                 self._given.add(name)
                 return name
             number += 1
@@ -37,8 +38,8 @@ class PodNamer:
         return name in self._given or self._view.get(POD, self._namespace, name) is not None
 
     def replica(self, group: str, index: int, used: Collection[str]) -> str:
-        """``<group>-<5 characters>``, not in *used*."""
+        """``<group>-<5 characters>``, not in *used*, and short enough for a label."""
         number = 0
-        while (name := f"{group}-{suffix(*self._seed, group, index, 'replica', number)}") in used:
+        while (name := f"{group[:57]}-{suffix(*self._seed, group, index, 'replica', number)}") in used:
             number += 1
         return name

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kuberay.api.conditions import FALSE, TRUE, TroubleReason
+from kuberay.api.conditions import FALSE, TRUE, UNKNOWN, TroubleReason
 from kuberay.api.objects import Condition, ContainerStateDetail, ContainerStatus, Pod
 from kuberay.api.times import format_time
 from kuberay.plan.build.wait_gcs import NAME as WAIT_GCS
@@ -169,12 +169,13 @@ def _node_lost(pod: Pod) -> str:
     ready, target = _condition(pod, "Ready"), _condition(pod, "DisruptionTarget")
     silent = (
         pod.status.phase == "Unknown"
+        or (ready is not None and ready.status == UNKNOWN)
         or "NodeLost" in (pod.status.reason, ready.reason if ready is not None else "")
         or (target is not None and target.reason == "DeletionByTaintManager")
         # The node controller takes readiness away without a reason; a kubelet always gives one.
         or (ready is not None and ready.status == FALSE and not ready.reason and _all_run(pod))
     )
-    return f"its node {pod.spec.node_name} does not answer" if silent and pod.spec.node_name else ""
+    return f"its node {pod.spec.node_name} does not answer".replace("  ", " ") if silent else ""
 
 
 def _all_run(pod: Pod) -> bool:

@@ -28,6 +28,16 @@ def replica_index(pod: Pod) -> int | None:
     return label_number(pod, names.LABEL_REPLICA_INDEX)
 
 
+def had_one_host(pod: Pod) -> bool:
+    """Whether the pod was a whole replica when it was made: of a group that had one host a replica then."""
+    labels = pod.metadata.labels
+    return (
+        names.LABEL_REPLICA_INDEX in labels
+        and names.LABEL_REPLICA_NAME not in labels
+        and names.LABEL_HOST_INDEX not in labels
+    )
+
+
 def free_indices(used: Iterable[int | None]) -> Iterator[int]:
     """Whole numbers from 0 up that are not used."""
     taken = set(used)

@@ -5,12 +5,14 @@ Source: docs/upgrades.md. Texts change with the pods only, never with the time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from kuberay.api.cluster import WorkerGroupSpec
 from kuberay.api.conditions import ClusterCondition, ClusterReason, find_condition
 from kuberay.api.objects import Pod
+from kuberay.api.times import parse_time
 from kuberay.plan.cluster.conditions import Conditions
 from kuberay.plan.cluster.pod_decision import ClusterPass
 from kuberay.plan.cluster.pod_health import is_over, is_ready
@@ -42,7 +44,12 @@ def set_rolling(conditions: Conditions, cluster: ClusterPass, held: str) -> list
     if conditions.set_present(ClusterCondition.HEAD_OUTDATED, (HEAD_RESTART_NOT_ALLOWED, stays) if stays else None):
         events.append(_event("HeadPodOutdated", stays, warning=True))
     before = find_condition(conditions.items, ClusterCondition.ROLLING_UPGRADE)
-    sentences = [*_groups(cluster), *_head(cluster, head, why)]
+    others = cluster.outdated - {head.name} if head is not None and why else cluster.outdated
+    begun = parse_time(before["lastTransitionTime"]) if before is not None else None
+    if begun is None and (others or cluster.resizing):
+        begun = cluster.observed.now.replace(microsecond=0)
+    rolled = _rolled_groups(cluster, begun)
+    sentences = [*_groups(cluster, rolled), *_head(cluster, head, why)]
     if not sentences:
         conditions.remove(ClusterCondition.ROLLING_UPGRADE)
         if before is not None:
@@ -50,12 +57,12 @@ def set_rolling(conditions: Conditions, cluster: ClusterPass, held: str) -> list
             events.append(_event("RollingUpgradeCompleted", note))
         return events
     told = "; ".join(sentences)
-    stuck = _why_stuck(cluster, held)
+    stuck = _why_stuck(cluster, rolled, held)
     reason = REFUSED if _resize_refused(cluster, before) else STUCK if stuck else PROGRESSING
     conditions.set_present(ClusterCondition.ROLLING_UPGRADE, (reason, f"{told}; {stuck}" if stuck else told))
     if before is None:
         events.append(_event("RollingUpgradeStarted", f"RayCluster {cluster.place}: {told}"))
-    if stuck and (before is None or before.get("reason") != STUCK):
+    if reason == STUCK and (before is None or before.get("reason") != STUCK):
         events.append(_event("RollingUpgradeStuck", f"RayCluster {cluster.place}: {told}; {stuck}", warning=True))
     return events
 
@@ -67,36 +74,61 @@ def _head(cluster: ClusterPass, head: Pod | None, why: str) -> Iterator[str]:
         yield "CPU and memory of the head are being changed in place"
 
 
-def _groups(cluster: ClusterPass) -> Iterator[str]:
-    """One sentence for each worker group that has outdated pods."""
+def _rolled_groups(cluster: ClusterPass, begun: datetime | None) -> list[WorkerGroupSpec]:
+    """Groups with outdated pods, and those whose last new pods have yet to become ready. What was made before the upgrade
+    *begun* is none of its business."""
+    return [
+        group
+        for group in cluster.form.spec.worker_group_specs
+        if not group.suspend and _is_rolled(cluster, group, begun)
+    ]
+
+
+def _is_rolled(cluster: ClusterPass, group: WorkerGroupSpec, begun: datetime | None) -> bool:
+    pods = _pods(cluster, group)
+    if any(pod.name in cluster.outdated for pod in pods):
+        return True
+    if begun is None:
+        return False
+    staying = [pod for pod in pods if not is_going(pod)]
+    if len(staying) < _wanted(cluster, group):
+        return True
+    made = [pod.metadata.creation_timestamp for pod in staying if not is_ready(pod)]
+    return any(time is not None and time >= begun for time in made)
+
+
+def _wanted(cluster: ClusterPass, group: WorkerGroupSpec) -> int:
+    return cluster.desired_replicas(group) * group.num_of_hosts
+
+
+def _groups(cluster: ClusterPass, rolled: Sequence[WorkerGroupSpec]) -> Iterator[str]:
+    """How far each group is."""
     for group in cluster.form.spec.worker_group_specs:
-        pods = _pods(cluster, group)
-        if any(pod.name in cluster.outdated for pod in pods):
-            new = sum(pod.name not in cluster.outdated and not is_going(pod) for pod in pods)
-            wanted = cluster.desired_replicas(group) * group.num_of_hosts
-            yield f"group {group.group_name}: {new} of {wanted} pods are of the new spec"
+        pods, name = _pods(cluster, group), group.group_name
+        if group in rolled:
+            new = [pod for pod in pods if pod.name not in cluster.outdated and not is_going(pod)]
+            wanted = _wanted(cluster, group)
+            told = f"group {name}: {len(new)} of {wanted} pods are of the new spec"
+            ready = sum(is_ready(pod) for pod in new)
+            yield told if len(new) < wanted else f"{told}, {ready} of them ready"
         resized = [pod for pod in pods if pod.name in cluster.resizing]
         if resized:
-            told = f"group {group.group_name}: CPU and memory of {len(resized)} pods are being changed in place"
+            told = f"group {name}: CPU and memory of {len(resized)} pods are being changed in place"
             yield told + "".join(f" (pod {pod.name}: {why})" for pod in resized[:1] if (why := why_not_yet(pod)))
 
 
-def _why_stuck(cluster: ClusterPass, held: str) -> str:
+def _why_stuck(cluster: ClusterPass, rolled: Sequence[WorkerGroupSpec], held: str) -> str:
     """What is wrong with the first new pod that does not become ready while nothing else moves; empty while there is
     hope."""
     now = cluster.observed.now
-    for group in cluster.form.spec.worker_group_specs:
+    if rolled and held:
+        return f"no pods are made: {held}"
+    for group in rolled:
         pods = _pods(cluster, group)
-        if not any(pod.name in cluster.outdated for pod in pods):
-            continue
-        if held:
-            return f"no pods are made: {held}"
         if any(is_going(pod) for pod in pods):
             continue
         for pod in pods:
-            if pod.name in cluster.outdated or is_ready(pod):
-                continue
-            trouble = find_trouble(pod, now)
+            trouble = find_trouble(pod, now) if pod.name not in cluster.outdated else None
             if trouble is None:
                 continue
             if trouble.due <= now:

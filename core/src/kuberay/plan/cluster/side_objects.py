@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from kuberay.api.conditions import ClusterCondition
-from kuberay.plan.cluster.auth_secret import auth_secret_writes
+from kuberay.plan.cluster.auth_secret import auth_secret_writes, former_secret
 from kuberay.plan.cluster.conditions import Conditions
 from kuberay.plan.cluster.gcs_claim import decide_gcs_claim
 from kuberay.plan.cluster.held_back import Hold
@@ -39,6 +39,10 @@ def decide_side_objects(cluster: ClusterPass) -> SideObjects:
     if conflict is not None:
         found.troubles[ClusterCondition.INGRESS_CONFLICT] = conflict
     found.writes += auth_secret_writes(cluster)
+    if cluster.children.head is None:
+        former = former_secret(cluster)
+        if former:
+            found.hold = Hold("SecretNotOwned", former)
     claim = decide_gcs_claim(cluster)
     if claim is not None:
         found.writes += claim.writes

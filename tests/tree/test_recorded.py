@@ -1,0 +1,25 @@
+"""Recorded cases that come out another way on purpose: the page for users names each of them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from golden_scope import DIFFERENT, OBSERVED_GENERATION
+
+PAGE = Path(__file__).parents[2] / "docs" / "differences.md"
+DATA = Path(__file__).parents[2] / "core" / "tests" / "data" / "golden"
+ABOUT_CLUSTERS = sorted(case for case in {*DIFFERENT, *OBSERVED_GENERATION} if case.startswith("raycluster/"))
+
+
+@pytest.mark.parametrize("case", ABOUT_CLUSTERS)
+def test_a_case_that_differs_is_on_the_page(case: str) -> None:
+    assert f"`{case}`" in PAGE.read_text()
+
+
+def test_the_page_names_recorded_cases_only() -> None:
+    _, _, section = PAGE.read_text().partition("## Recorded\n")
+    assert section, "the page has a section about recorded cases"
+    named = [word for word in section.split("`") if word.startswith(("raycluster/", "invalid/"))]
+    assert named
+    assert [case for case in named if not (DATA / case / "expected.yaml").exists()] == []
