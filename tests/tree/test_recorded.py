@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from golden_scope import DIFFERENT, OBSERVED_GENERATION
+import yaml
+from golden_scope import CASES, DIFFERENT, OBSERVED_GENERATION
 
 PAGE = Path(__file__).parents[2] / "docs" / "differences.md"
 DATA = Path(__file__).parents[2] / "core" / "tests" / "data" / "golden"
@@ -23,3 +24,17 @@ def test_the_page_names_recorded_cases_only() -> None:
     named = [word for word in section.split("`") if word.startswith(("raycluster/", "invalid/"))]
     assert named
     assert [case for case in named if not (DATA / case / "expected.yaml").exists()] == []
+
+
+def test_every_recorded_case_of_a_raycluster_is_replayed_on_a_real_api_server() -> None:
+    recorded = [f"{area}/{folder.name}" for area in ("raycluster", "invalid") for folder in (DATA / area).iterdir()]
+    clusters = [
+        case
+        for case in recorded
+        if any(
+            document and document["kind"] == "RayCluster"
+            for document in yaml.safe_load_all((DATA / case / "input.yaml").read_text())
+        )
+    ]
+    assert len(clusters) > 90
+    assert sorted(set(clusters) - set(CASES)) == []

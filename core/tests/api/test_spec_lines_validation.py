@@ -133,7 +133,7 @@ def messages(
         ),
         pytest.param(
             spec(groups=[group(labels={"a": "v" * 64})]),
-            f"invalid label value for key 'a' in g group: '{'v' * 64}', error: must be no more than 63 characters",
+            f"invalid label value for key 'a' in g group: '{'v' * 64}', error: must be no more than 63 bytes",
             id="4-long-value",
         ),
         pytest.param(

@@ -62,8 +62,8 @@ def label_key_errors(text: str) -> list[str]:
             errors += [f"prefix part {error}" for error in found]
     if not name:
         errors.append("name part must be non-empty")
-    elif len(name) > 63:
-        errors.append("name part must be no more than 63 characters")
+    elif len(name.encode()) > 63:
+        errors.append("name part must be no more than 63 bytes")
     if re.fullmatch(_QUALIFIED, name) is None:
         errors.append("name part " + _explain(_QUALIFIED_TEXT, _QUALIFIED, "MyName", "my.name", "123-abc"))
     return errors
@@ -75,7 +75,7 @@ def label_value_errors(text: str) -> list[str]:
 
 
 def _too_long(text: str, limit: int) -> list[str]:
-    return [f"must be no more than {limit} characters"] if len(text) > limit else []
+    return [f"must be no more than {limit} bytes"] if len(text.encode()) > limit else []
 
 
 def _unlike(text: str, pattern: str, explanation: str, *examples: str) -> list[str]:
