@@ -78,9 +78,9 @@ def busy_for(seconds: float) -> Callable[[RayWorld], None]:
         (busy_for(12), 12.0, 14.0),
         (busy_for(100), TIMEOUT - 1, TIMEOUT + 1),
         (lambda world: world.drain.fail("refuse"), 0.0, 2.0),
-        (lambda world: world.drain.fail("unreachable"), 0.5, 3.0),
+        (lambda world: world.drain.fail("unreachable"), 0.1, 2.0),
         (lambda world: world.drain.fail("hang"), 4.0, 6.0),
-        (lambda world: world.drain.fail("unreachable", times=1), 0.5, 3.0),
+        (lambda world: world.drain.fail("unreachable", times=1), 0.1, 2.0),
     ],
     ids=["idle", "busy", "too busy", "refused", "unreachable", "hangs", "fails once"],
 )

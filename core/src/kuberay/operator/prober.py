@@ -34,6 +34,8 @@ from kuberay.ray.drain import DrainClient, DrainError, GcsTarget, LeavingNode
 log = logging.getLogger("kuberay.operator.prober")
 
 _TOKEN_SECONDS = 30.0
+_SECOND_TRY = 0.1
+"""Seconds until a head that could not be asked to drain is tried again: a user waits for the worker to go."""
 
 
 class Prober:
@@ -110,6 +112,8 @@ class Prober:
                 return
             # An unreachable head is asked less often, but often enough to notice its return within half a minute.
             seconds = probe.interval.total_seconds()
+            if isinstance(probe, DrainProbe) and failures == 1:
+                seconds = _SECOND_TRY / 2
             await asyncio.sleep(min(seconds * 2 ** min(failures, 4), max(30.0, seconds)))
 
     async def _ask(self, probe: Probe) -> ProbeResult:

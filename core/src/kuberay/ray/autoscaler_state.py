@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 TIMEOUT = 2.0
 """Seconds for an answer."""
+CONNECT_TIMEOUT = 0.3
+"""Seconds for the connection, which the head's kernel accepts whatever Ray is doing: without one there is nobody to ask,
+and a user waits for the worker to go."""
 _AT_ONCE = 32
 """How many nodes Ray is asked to drain side by side: the GCS asks each of them before it answers."""
 
@@ -39,6 +42,7 @@ class GrpcDrainClient:
         from grpclib.exceptions import GRPCError, StreamTerminatedError
 
         place = f"{target.host}:{target.port}"
+        await _reach(target)
         channel = Channel(target.host, target.port, codec=cast("CodecBase", _Bytes()))
         try:
             return await _Conversation(channel, target.token, self._timeout).drain(nodes)
@@ -50,6 +54,18 @@ class GrpcDrainClient:
             raise DrainError(f"the GCS at {place} cannot be asked: {error}") from error
         finally:
             channel.close()
+
+
+async def _reach(target: GcsTarget) -> None:
+    place = f"{target.host}:{target.port}"
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            _, writer = await asyncio.open_connection(target.host, target.port)
+    except TimeoutError as error:
+        raise DrainError(f"the GCS at {place} cannot be reached within {CONNECT_TIMEOUT:g} s") from error
+    except (OSError, OverflowError) as error:  # the second for a port beyond 65535
+        raise DrainError(f"the GCS at {place} cannot be asked: {error}") from error
+    writer.close()
 
 
 class _Conversation:

@@ -86,6 +86,13 @@ def test_refused_required_object_holds_pods_back(kubernetes: Any, cluster: Any, 
     assert tiny.pods == {}
     (event,) = [event for event in tiny.events if event.type == "Warning"]
     assert event.note == "Failed creating Gang default/g, the server could not find the requested resource"
+    waiting = tiny.condition("PodsWaiting")
+    assert (waiting["status"], waiting["reason"]) == ("True", "WriteFailed")
+    assert "Gang g: the server could not find the requested resource" in waiting["message"]
+    tiny.refuse = lambda write: ""
+    tiny.settle()
+    assert tiny.status["state"] == "ready"
+    assert tiny.condition("PodsWaiting") is None
 
 
 def test_refused_extra_object_holds_nothing_back(kubernetes: Any, cluster: Any, hooks: Hooks) -> None:
@@ -207,8 +214,11 @@ def test_suspended_cluster_gives_back_its_gang(kubernetes: Any, cluster: Any, ho
     call = hooks.finish_calls[0]
     assert (call.reason, call.cluster_alive, len(call.cluster_groups)) == ("Suspended", True, 2)
     tiny.edit(lambda spec: spec.update(suspend=False))
+    before = len(tiny.writes)
     tiny.settle()
     assert tiny.objects[GANG, "g"]["spec"] == {"minMember": 4}
+    kinds = [write.kind.kind for write in tiny.writes[before:]]
+    assert kinds == ["Gang", "Pod", "Pod", "Pod", "Pod"], "full size again before any pod"
 
 
 @pytest.mark.parametrize(

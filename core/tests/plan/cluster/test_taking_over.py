@@ -130,7 +130,7 @@ def test_nothing_that_runs_is_touched(name: str, old_status: str, kubernetes: An
     told_once = {"UpdatedService"} if name in CHANGED else set()
     if name == "ingress-collision":
         told_once = {"FailedToCreateIngress"}  # KubeRay repeats it; with us the condition remembers it.
-    if name.startswith("suspend-at") or name.startswith("suspend-later"):
+    if name.startswith(("suspend-at", "suspend-later")):
         told_once = {"DeletedPod"} if old_status != "same" else set()
     assert {event.reason for event in tiny.events} == told_once
     assert tiny.objects.keys() == before.keys()
@@ -168,3 +168,17 @@ def head_services(objects: Mapping[tuple[Kind, str], Any]) -> list[Any]:
 def without_annotations(pod: Mapping[str, Any]) -> dict[str, Any]:
     metadata = {key: value for key, value in pod["metadata"].items() if key != "annotations"}
     return {**pod, "metadata": metadata}
+
+
+@pytest.mark.parametrize("strategy", ["Recreate", "Rolling"])
+@pytest.mark.parametrize("name", [name for name in CASES if name not in EXCEPTIONS])
+def test_a_strategy_that_is_chosen_afterwards_replaces_nothing(name: str, strategy: str, kubernetes: Any) -> None:
+    """What KubeRay hashed is of another scheme and version: only a later edit counts."""
+    tiny = kuberays(load_case(GOLDEN / name), kubernetes)
+    tiny.settle()
+    before = set(tiny.pods)
+    tiny.edit(lambda spec: spec.update(upgradeStrategy={"type": strategy}))
+    tiny.settle()
+    assert tiny.condition("RayClusterSpecValid") is None
+    if name != "template-change-none":  # Its pods are of the spec before the last edit; Rolling sees that.
+        assert set(tiny.pods) == before

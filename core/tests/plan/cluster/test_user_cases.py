@@ -7,7 +7,9 @@ import re
 from typing import Any
 
 import pytest
+from kuberay.api.gates import DEFAULT_GATES
 from kuberay.api.kinds import POD, ROLE, ROLE_BINDING, SECRET, SERVICE, SERVICE_ACCOUNT
+from kuberay.api.validation.job import validate_job
 from kuberay.plan.build.spec_hash import spec_hash
 from kuberay.plugins.loader import load
 from kuberay.plugins.manager import PluginManager
@@ -205,6 +207,16 @@ def test_kubernetes_tokens_need_no_secret(kubernetes: Any, cluster: Any, kuberne
     tiny.settle()
     assert len([name for kind, name in tiny.objects if kind == SECRET]) == secrets
     assert tiny.status["state"] == "ready"
+
+
+def test_a_job_with_tokens_of_kubernetes_is_refused(cluster: Any) -> None:
+    """SE-05: also where the cluster alone would be allowed to."""
+    spec = cluster(rayVersion="2.55.0", authOptions={"mode": "token", "enableK8sTokenAuth": True})["spec"]
+    problems = validate_job("j", {}, {}, {"entrypoint": "true", "rayClusterSpec": spec}, DEFAULT_GATES)
+    assert [str(problem) for problem in problems] == [
+        "spec.rayClusterSpec.authOptions.enableK8sTokenAuth: The RayJob spec is invalid: authOptions.enableK8sTokenAuth is not "
+        "supported for RayJob"
+    ]
 
 
 def test_an_own_port_list_keeps_the_metrics_port(kubernetes: Any, cluster: Any) -> None:
