@@ -264,6 +264,28 @@ def test_a_failed_worker_that_is_named_goes() -> None:
     run_sim(run)
 
 
+def test_no_pod_gets_the_name_of_one_that_has_gone() -> None:
+    """AS-03: however often head and workers are deleted, and although nothing else changes."""
+
+    async def run() -> None:
+        async with RayWorld(seed=1, pod_grace=1.0) as world:
+            watch_over(world)
+            SimOperator(world=world).start()
+            world.server.create(build_raycluster("rc", namespace=NAMESPACE, groups=2))
+            await world.rest(quiet=30)
+            seen = set(pods(world))
+            for _ in range(3):
+                for name in pods(world):
+                    world.server.delete(POD, NAMESPACE, name)
+                await world.rest(quiet=30)
+                assert status(world)["state"] == "ready"
+                assert not seen & pods(world).keys()
+                seen |= pods(world).keys()
+            assert len(seen) == 4 * 3
+
+    run_sim(run)
+
+
 def series(operator: SimOperator, metrics: Metrics | None = None) -> list[str]:
     """What is told about objects: by the given registry, or by one that knows nothing but the store."""
     assert operator.app is not None

@@ -119,6 +119,8 @@ def _group(spec: dict[str, Any]) -> dict[str, Any]:
         lambda s: _group(s)["template"]["spec"].update(tolerations=[{"key": "x"}]),
         lambda s: _head(s).update(rayStartParams={}),
         lambda s: _group(s).update(rayStartParams=None),
+        lambda s: s.update(suspend=False),
+        lambda s: _group(s).update(suspend=False),
     ],
 )
 def test_hash_does_not_change(change: Callable[[dict[str, Any]], Any]) -> None:
@@ -134,7 +136,6 @@ def test_hash_does_not_change(change: Callable[[dict[str, Any]], Any]) -> None:
     "change",
     [
         lambda s: _head(s)["template"]["spec"]["containers"][0].update(image="b"),
-        lambda s: s.update(suspend=False),
         lambda s: _group(s).update(suspend=True),
         lambda s: s.update(autoscalerOptions={}),
         lambda s: s.update(workerGroupSpecs=[]),

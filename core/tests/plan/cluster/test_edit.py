@@ -199,11 +199,11 @@ def _uids(tiny: Any) -> dict[str, set[str]]:
     return found
 
 
-@pytest.mark.parametrize(("hosts", "restarts"), [(4, True), (2, False)])
+@pytest.mark.parametrize(("old_hosts", "hosts", "restarts"), [(3, 4, True), (3, 2, False), (1, 2, True)])
 def test_more_hosts_per_replica_make_replicas_anew(
-    kubernetes: Any, cluster: Any, group: Any, hosts: int, restarts: bool
+    kubernetes: Any, cluster: Any, group: Any, old_hosts: int, hosts: int, restarts: bool
 ) -> None:
-    before = stored(cluster(groups=[group("slices", 2, numOfHosts=3)]))
+    before = stored(cluster(groups=[group("slices", 2, numOfHosts=old_hosts)]))
     after = copy.deepcopy(before)
     set_group(numOfHosts=hosts)(after)
     told = edit_effects(before, after)

@@ -199,6 +199,7 @@ def wanted_replicas(group: Spec) -> int:
 def reconcile(tiny: Any) -> None:
     """One pass, and what must hold after any."""
     spec, before, writes = copy.deepcopy(tiny.cluster["spec"]), copy.deepcopy(tiny.pods), len(tiny.writes)
+    suspending = conditions(tiny).get("RayClusterSuspending") == "True"
     tiny.reconcile()
     done, told = tiny.writes[writes:], conditions(tiny)
     assert tiny.cluster["spec"] == spec, "the operator never writes the spec"
@@ -211,13 +212,18 @@ def reconcile(tiny: Any) -> None:
         assert not [write for write in done if isinstance(write, Create) and write.kind == POD]
     if told.get("RayClusterSpecValid") == "False":
         assert done == [], "nothing that runs is touched"
-    keeps_what_is_needed(tiny, before)
+    if not suspending:
+        keeps_what_is_needed(tiny, before)
     # These decide first and act when that is stored.
     if tiny.refused or {"LifecycleEnded", "WorkerGroupFallback"} & told.keys():
         return
     plan = tiny.plan()
     assert not [write for stage in plan.stages for write in stage if isinstance(write, Create | Delete)], "all was done"
-    assert plan.status is None or plan.status_delay or plan.requeue_after == timedelta(0)
+    if plan.status is not None:
+        # What follows from the status that was just written.
+        tiny.reconcile()
+        plan = tiny.plan()
+    assert plan.status is None or plan.status_delay, "nothing is written for ever"
 
 
 def keeps_what_is_needed(tiny: Any, before: Spec) -> None:

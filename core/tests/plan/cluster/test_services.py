@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
+import pytest
 from kuberay.api.kinds import SERVICE
 
 
@@ -117,6 +119,24 @@ def test_users_own_head_service_with_our_labels_is_used(kubernetes: Any, cluster
     tiny.settle()
     assert tiny.status["state"] == "ready"
     assert "ownerReferences" not in tiny.objects[SERVICE, "pair-head-svc"]["metadata"]
+
+
+@pytest.mark.parametrize("named", ["another", "zzz"])
+def test_a_second_service_with_the_labels_of_the_head_changes_nothing(
+    kubernetes: Any, cluster: Any, named: str
+) -> None:
+    """8.5: KubeRay stops with an error here."""
+    tiny = kubernetes(cluster())
+    tiny.settle()
+    second = copy.deepcopy(tiny.objects[SERVICE, "pair-head-svc"])
+    second["metadata"]["name"] = named
+    tiny.add(SERVICE, second)
+    writes = len(tiny.writes)
+    tiny.edit(lambda spec: spec["workerGroupSpecs"][0].update(replicas=4))
+    tiny.settle()
+    assert [write.kind.kind for write in tiny.writes[writes:]] == ["Pod"]
+    assert tiny.status["head"]["serviceName"] == "pair-head-svc"
+    assert tiny.status["state"] == "ready"
 
 
 def test_missing_serve_port_is_told_once(kubernetes: Any, cluster: Any) -> None:

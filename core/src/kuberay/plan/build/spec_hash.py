@@ -24,6 +24,8 @@ def spec_hash(raw: Mapping[str, Any]) -> str:
     It depends on what the user wrote only, never on defaults or on the operator's version. *raw* is not changed.
     """
     spec = {key: value for key, value in raw.items() if key not in _NOT_OF_PODS}
+    if not spec.get("suspend"):
+        spec.pop("suspend", None)
     if isinstance(spec.get("headGroupSpec"), dict):
         spec["headGroupSpec"] = _without_scheduling(spec["headGroupSpec"])
         spec["headGroupSpec"].pop("disruptionBudget", None)
@@ -35,6 +37,8 @@ def spec_hash(raw: Mapping[str, Any]) -> str:
 
 def _worker_group(group: Mapping[str, Any]) -> dict[str, Any]:
     kept = {key: value for key, value in _without_scheduling(group).items() if key not in _NOT_OF_GROUPS}
+    if not kept.get("suspend"):
+        kept.pop("suspend", None)
     if "scaleStrategy" in kept:
         strategy = {key: value for key, value in (kept["scaleStrategy"] or {}).items() if key != "workersToDelete"}
         if strategy:

@@ -17,6 +17,7 @@ from kuberay.plan.edit.outdated import Outdated
 _SCALING = ("replicas", "minReplicas", "maxReplicas", "scaleStrategy")
 _NO_PODS = {
     "upgradeStrategy": "how edits are rolled out; itself it changes no pod",
+    "suspend": "false says the same as nothing",
     "managedBy": "who looks after the cluster; it changes no pod",
     "lifecycle": "when the operator ends the cluster; it changes no pod",
     "disruptionBudget": "the PodDisruptionBudget is changed in place",

@@ -78,10 +78,11 @@ class GroupEffects:
             if effect.resizes:
                 how = "resized in place where Kubernetes can, else replaced step by step"
             effect.sentence = _joined(how if effect.restarts else "", scaled)
-        elif new.num_of_hosts > old.num_of_hosts > 1:
+        elif new.num_of_hosts > old.num_of_hosts:
             # A replica with fewer hosts than it shall have is incomplete, and goes as a whole (4.6).
             effect.restarts = before > 0
-            effect.sentence = f"replicas of {old.num_of_hosts} hosts are replaced by replicas of {new.num_of_hosts}"
+            hosts = "host" if old.num_of_hosts == 1 else "hosts"
+            effect.sentence = f"replicas of {old.num_of_hosts} {hosts} are replaced by replicas of {new.num_of_hosts}"
         else:
             effect.sentence = scaled or "unchanged"
         return effect
