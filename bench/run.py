@@ -97,7 +97,15 @@ async def _operator(client: Client, arguments: argparse.Namespace) -> dict[str, 
         quiet = await _object_requests() - quiet_from
         phases: dict[str, Any] = {}
         if arguments.phases:
-            phases = {**await edits(client, arguments.clusters), **await deletion(client)}
+            phases = await edits(client, arguments.clusters)
+            before_deletion = await _requests(arguments.clusters)
+            phases |= await deletion(client)
+            after = await _requests(arguments.clusters)
+            phases["deletion_requests_per_cluster"] = {
+                name: round(count - before_deletion.get(name, 0.0), 3)
+                for name, count in after.items()
+                if count > before_deletion.get(name, 0.0) and not name.endswith("leases")
+            }
         return {
             "who": "operator",
             "clusters": arguments.clusters,

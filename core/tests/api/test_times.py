@@ -22,6 +22,11 @@ def test_what_is_no_time(text: str) -> None:
         parse_time(text)
 
 
+def test_a_time_that_has_no_counterpart_in_utc() -> None:
+    with pytest.raises(ValueError, match="beyond all calendars"):
+        parse_time("9999-12-31T23:59:59-12:00")
+
+
 def test_naive_times_are_refused() -> None:
     with pytest.raises(ValueError, match="without a time zone"):
         format_time(MOMENT.replace(tzinfo=None))

@@ -312,6 +312,11 @@ def collector(**env: str) -> dict[str, Any]:
             "spec.upgradeStrategy.maxUnavailable",
             "maxUnavailable may not be 0 when maxSurge is 0: no pod could ever be replaced",
         ),
+        (
+            spec(groups=[group(groupName="headgroup")], upgradeStrategy={"type": "Rolling"}),
+            "spec.upgradeStrategy.type",
+            "Rolling cannot be used with a worker group named headgroup: the head is called so",
+        ),
         (spec(groups=[group(), group()]), "spec.workerGroupSpecs[1].groupName", "worker group names must be unique"),
         (spec(groups=[group(groupName="")]), f"{GROUP}.groupName", "worker group name must not be empty"),
     ],

@@ -159,6 +159,11 @@ def test_mistakes(arguments: list[str], code: int, words: str) -> None:
         ("a: [", "is not YAML"),
         ("kind: RayCluster\n", "no metadata.name"),
         ("kind: RayCluster\nmetadata: x\n", "no metadata"),
+        ("kind: RayCluster\nmetadata: {name: a, labels: 7}\n", "RayCluster a: metadata.labels must be a mapping"),
+        (
+            "kind: RayCluster\nmetadata: {name: a, annotations: {ray.io/drain-timeout-seconds: 30}}\n",
+            "metadata.annotations[ray.io/drain-timeout-seconds] must be a string, not 30",
+        ),
     ],
 )
 def test_broken_files(text: str, words: str) -> None:

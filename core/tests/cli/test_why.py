@@ -368,6 +368,20 @@ def test_what_may_not_be_read_is_said(server: Server) -> None:
 
 
 @pytest.mark.parametrize(
+    "change",
+    [{"spec": {"suspend": True}}, {"metadata": {"deletionTimestamp": BORN, "finalizers": ["example.test/slow"]}}],
+)
+def test_pods_that_may_not_be_read_are_not_said_to_be_gone(server: Server, change: Manifest) -> None:
+    body = server.cluster()
+    for part, values in change.items():
+        body[part] |= values
+    server.forbidden = {"pods"}
+    summary = told(server)["summary"]
+    assert "its pods are not known" in summary
+    assert "left" not in summary
+
+
+@pytest.mark.parametrize(
     ("change", "words"),
     [
         ({}, "There is no RayCluster demo in namespace lab."),

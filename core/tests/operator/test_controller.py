@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import pytest
 from kuberay.api.kinds import EVENT, POD, RAYCLUSTER, RAYJOB
 from kuberay.hooks.calls import NoHooks
 from kuberay.kube.client import Client
@@ -216,22 +217,26 @@ async def test_a_failed_write_shows_in_the_status_and_is_tried_again_with_back_o
     await world.end()
 
 
-@in_virtual_time
-async def test_a_deadline_is_kept_although_writes_fail_for_long() -> None:
-    def plan(observed: Observed) -> Plan:
-        ended = world.server.clock.elapsed() >= 100
-        return (
-            Plan()
-            if ended
-            else Plan(stages=[[pod_of(observed, "pod")]], look_by=timedelta(seconds=100 - world.server.clock.elapsed()))
-        )
+@pytest.mark.parametrize("refused", ["pods", "status"])
+def test_a_deadline_is_kept_although_writes_fail_for_long(refused: str) -> None:
+    @in_virtual_time
+    async def scenario() -> None:
+        def plan(observed: Observed) -> Plan:
+            left = timedelta(seconds=100 - world.server.clock.elapsed())
+            if left <= timedelta(0):
+                return Plan()
+            if refused == "pods":
+                return Plan(stages=[[pod_of(observed, "pod")]], look_by=left)
+            return Plan(status={"state": "ready"}, look_by=left)
 
-    world = World(plan)
-    world.server.faults = Faults().add("refuse", resource="pods", verb="create")
-    world.cluster()
-    await asyncio.sleep(101)
-    assert 99.9 <= world.passes[-1][1] <= 100.1
-    await world.end()
+        world = World(plan)
+        world.server.faults = Faults().add("refuse", **{"resource" if refused == "pods" else "subresource": refused})
+        world.cluster()
+        await asyncio.sleep(101)
+        assert 99.9 <= world.passes[-1][1] <= 100.1
+        await world.end()
+
+    scenario()
 
 
 @in_virtual_time
@@ -306,6 +311,18 @@ async def test_an_object_that_is_gone_is_forgotten() -> None:
     world.cluster()
     await asyncio.sleep(1)
     assert len(world.passes) == 2, "a new object of that name is served"
+    await world.end()
+
+
+@in_virtual_time
+async def test_what_is_remembered_of_an_object_goes_when_another_takes_its_name() -> None:
+    world = World(lambda _: Plan())
+    former = world.cluster()
+    synced = world.controller._executor._synced
+    synced.remember(former["metadata"]["uid"], "1", b"")
+    successor = {**former["metadata"], "uid": "another", "resourceVersion": "9999"}
+    world.controller.accept(RAYCLUSTER, "ADDED", {**former, "metadata": successor})
+    assert not synced._known
     await world.end()
 
 

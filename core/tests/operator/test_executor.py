@@ -214,6 +214,28 @@ def test_a_foreign_object_of_that_name_is_never_touched(owner: str, words: str) 
 
 
 @in_virtual_time
+async def test_a_foreign_object_that_is_gone_is_no_longer_in_the_way() -> None:
+    """Also when no watch tells of it: what others own need not carry the labels that are watched."""
+    world = World()
+    world.server.create(world.service(owner="-", port=1))
+    assert (await world.run([world.apply()])).failure is not None
+    world.server.delete(SERVICE, "ns", "s")
+    assert (await world.run([world.apply()])).events == [DONE]
+
+
+@in_virtual_time
+async def test_what_is_gone_is_not_remembered_as_in_sync() -> None:
+    world = World()
+    await world.run([world.apply()])
+    live = world.stored(SERVICE, "s")
+    assert live is not None
+    assert world.executor._synced._known.keys() == {live.uid}
+    world.server.delete(SERVICE, "ns", "s")
+    await world.run([Delete(kind=SERVICE, namespace="ns", name="s", uid=live.uid)])
+    assert not world.executor._synced._known
+
+
+@in_virtual_time
 async def test_a_create_only_apply_leaves_what_exists_alone_whoever_made_it() -> None:
     world = World()
     theirs = world.server.create(world.service("theirs", owner="-", port=1))

@@ -143,8 +143,11 @@ def test_a_reused_name_starts_fresh() -> None:
     assert not any("duration" in line for line in lines)
 
 
-def test_without_export_there_are_runtime_series_only() -> None:
+def test_without_export_there_are_runtime_series_only_and_nothing_is_kept() -> None:
     metrics = Metrics()
+    job = obj(RAYJOB, "rj", {"jobDeploymentStatus": "Running"})
+    metrics.status_written("RayJob", job, {"jobDeploymentStatus": "Retrying", "startTime": CREATED}, NOW)
+    assert not metrics.retried({"uid-rj"})
     assert scrape(metrics, "kuberay_cluster") == set()
     assert scrape(metrics, "controller_runtime_reconcile_total")
     assert scrape(metrics, "process_resident_memory_bytes")

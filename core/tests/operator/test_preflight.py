@@ -112,6 +112,20 @@ def test_openshift_is_known_by_its_api_groups(served: bool) -> None:
     run()
 
 
+@pytest.mark.parametrize("ask", [is_openshift, offers_resize])
+@pytest.mark.parametrize("fault", [{"action": "timeout_before"}, {"action": "refuse", "message": "no"}])
+def test_an_api_server_that_does_not_tell_what_it_serves(ask: Any, fault: dict[str, Any]) -> None:
+    server = SimServer(faults=Faults().add(**fault))
+
+    @in_virtual_time
+    async def run() -> None:
+        with pytest.raises(StartError, match="does not tell what it serves") as caught:
+            await ask(Client(SimTransport(server)))
+        assert "\n" not in str(caught.value)
+
+    run()
+
+
 @pytest.mark.parametrize("served", [True, False])
 def test_changing_pods_in_place_is_known_by_its_subresource(served: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     server = SimServer()

@@ -185,6 +185,41 @@ async def test_a_failed_stop_call_is_an_answer_too() -> None:
     assert world.dashboard.count("stop_job") == 1
 
 
+class Odd(FakeDashboard):
+    """Its first answer is one that nobody thought of."""
+
+    async def job_info(self, target: DashboardTarget, job_id: str) -> JobInfo | None:
+        if not self.count("job_info"):
+            await super().job_info(target, job_id)
+            raise OverflowError("year 292278994 is out of range")
+        return await super().job_info(target, job_id)
+
+
+@in_virtual_time
+async def test_an_unexpected_error_is_an_answer_and_the_question_goes_on() -> None:
+    world = World()
+    prober = Prober(Client(SimTransport(world.server)), Odd(), world.server.clock, world.woken.append)
+    prober.want(KEY, [PROBE])
+    await asyncio.sleep(1)
+    result = prober.results(KEY)[PROBE]
+    assert (result.outcome, result.error) == ("error", "unexpected answer (OverflowError)")
+    await asyncio.sleep(30)
+    assert prober.results(KEY)[PROBE].outcome == "absent"
+    prober.stop()
+
+
+@in_virtual_time
+async def test_tokens_of_former_clusters_are_not_kept() -> None:
+    world = World()
+    for name in ("one", "two", "three"):
+        body = secret({"auth_token": base64.b64encode(b"sesame").decode()})
+        world.server.create({**body, "metadata": {"name": name, "namespace": "ns"}})
+        world.prober.want(KEY, [replace(PROBE, auth=AuthSecret("ns", name))])
+        await asyncio.sleep(60)
+    assert [held.name for held in world.prober._tokens] == ["three"]
+    world.prober.stop()
+
+
 @in_virtual_time
 async def test_objects_are_looked_up_until_they_exist() -> None:
     world = World()

@@ -125,6 +125,10 @@ def test_a_json_file_is_read_too(write: Any) -> None:
         ("waitGcsReadyResources: {memory: 0}", "waitGcsReadyResources.memory: it must be greater than 0 (given: 0)."),
         ("waitGcsReadyResources: {gpu: 1}", "waitGcsReadyResources.gpu: Extra inputs are not permitted (given: 1)."),
         ("qps: -1", "qps: Input should be greater than or equal to 0 (given: -1)."),
+        (
+            "drainTimeoutSeconds: 604801",
+            "drainTimeoutSeconds: Input should be less than or equal to 604800 (given: 604801).",
+        ),
         ("logStdoutEncoder: xml", "logStdoutEncoder: Input should be 'json' or 'console' (given: 'xml')."),
         ("defaultPodLabels: [a]", "defaultPodLabels: Input should be a valid dictionary (given: ['a'])."),
         ("headSidecarContainers: [a]", "headSidecarContainers.0: Input should be a valid dictionary (given: 'a')."),

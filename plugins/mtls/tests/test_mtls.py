@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ from kuberay.plan.model import Apply, Create
 from kuberay.plan.observed import FixedView, Observed
 from kuberay.plugins.loader import load
 from kuberay.plugins.manager import PluginManager
+from kuberay_mtls import pod_changes
 from kuberay_mtls.certificates import CERTIFICATE, ISSUER
 from kuberay_testkit.builders import build_raycluster
 from kuberay_testkit.sim.clock import run_sim
@@ -121,6 +125,31 @@ def test_what_speaks_to_ray_has_the_certificate_and_waits_for_its_address(hooks:
     beside = next(c for c in pods["worker"]["spec"]["containers"] if c["name"] == "side")
     assert "volumeMounts" not in beside
     assert "env" not in beside
+
+
+@pytest.mark.parametrize(
+    ("address", "waits"),
+    [("10.0.0.12", 0), ("10.0.0.1", 1), ("10.0.0.123", 1), ("10a0b0c12", 1), ("fd00::1", 0), ("fd00::2", 1)],
+)
+def test_a_pod_waits_until_its_own_address_is_in_the_certificate(address: str, waits: int, tmp_path: Path) -> None:
+    """What openssl says is as it says it; a sleep ends the script."""
+    names = "IP Address:10.0.0.12, IP Address:FD00:0:0:0:0:0:0:1, DNS:localhost"
+    tools = {
+        "openssl": f"""
+            case "$*" in
+              *-text) echo "                {names}" ;;
+              *"-checkip fd00::1") echo "IP fd00::1 does match certificate" ;;
+              *) echo "IP x does NOT match certificate" ;;
+            esac""",
+        "sleep": "kill $PPID",
+    }
+    for name, text in tools.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {"POD_IP": address, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    done = subprocess.run(["/bin/sh", "-c", pod_changes._SCRIPT], env=environment, capture_output=True, text=True)
+    assert done.stdout.count("Waiting for") == waits
+    assert (done.returncode == 0) is (waits == 0)
 
 
 def test_a_default_of_the_operator_does_not_turn_it_off(hooks: PluginManager) -> None:

@@ -23,7 +23,10 @@ def parse_time(text: str) -> datetime:
         raise ValueError(f"{text!r} is no RFC 3339 time") from error
     if moment.tzinfo is None:
         raise ValueError(f"{text!r} has no time zone")
-    return moment.astimezone(UTC)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise ValueError(f"{text!r} is beyond all calendars") from error
 
 
 def from_milliseconds(epoch: int | float) -> datetime:

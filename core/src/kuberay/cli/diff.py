@@ -152,10 +152,25 @@ def _clusters(file: str, *, told: bool = False) -> list[Manifest]:
             continue
         if not called:
             raise _refuse(f"{name}: a RayCluster has no metadata.name.")
+        wrong = _not_text(metadata)
+        if wrong:
+            raise _refuse(f"{name}: RayCluster {called}: {wrong}")
         found.append(document)
     if not found:
         raise _refuse(f"There is no RayCluster in {name}.")
     return found
+
+
+def _not_text(metadata: Any) -> str:
+    """What of labels and annotations the API server would not even read; empty when they are texts."""
+    for part in ("labels", "annotations"):
+        values = metadata.get(part)
+        if values is not None and not isinstance(values, dict):
+            return f"metadata.{part} must be a mapping."
+        for key, value in (values or {}).items():
+            if not isinstance(value, str | None):
+                return f"metadata.{part}[{key}] must be a string, not {value!r}: write it in quotes."
+    return ""
 
 
 def _flat(documents: Sequence[Any]) -> list[Manifest]:

@@ -196,7 +196,7 @@ def _summarise(seen: Seen, report: Report, now: datetime, unseen: bool) -> None:
     ):
         left = len(seen.pods or ())
         report.state = "suspending" if left else "suspended"
-        report.summary = f"{_suspender(seen)}{f'; {left} pods are still going' if left else '; no pod is left'}."
+        report.summary = f"{_suspender(seen)}; {f'{left} pods are still going' if left else _no_pod(seen)}."
     elif unseen:
         report.state = "not seen yet" if not obj.status else "waiting for the operator"
         report.summary = f"{_capital(counts)}."
@@ -215,6 +215,10 @@ def _summarise(seen: Seen, report: Report, now: datetime, unseen: bool) -> None:
     if seen.services is not None and not seen.services and obj.status and not report.findings:
         advice = "Look at the operator's log."
         report.findings.append(Finding("There is no head service.", "NoHeadService", None, "transient", advice))
+
+
+def _no_pod(seen: Seen) -> str:
+    return "no pod is left" if seen.pods is not None else "its pods are not known"
 
 
 def _suspender(seen: Seen) -> str:
@@ -237,9 +241,8 @@ def _suspender(seen: Seen) -> str:
 
 def _explain_deletion(seen: Seen, report: Report) -> None:
     obj = seen.obj
-    left = len(seen.pods or ())
     report.state = "being deleted"
-    report.summary = f"It was deleted; {left} pods are left."
+    report.summary = f"It was deleted; {f'{len(seen.pods)} pods are left' if seen.pods else _no_pod(seen)}."
     if obj.metadata.finalizers:
         what = f"Finalizers hold it: {', '.join(obj.metadata.finalizers)}."
         advice = "Wait for whoever set them (ray.io/ ones: the operator); remove one only if its owner is gone."

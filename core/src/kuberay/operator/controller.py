@@ -107,7 +107,7 @@ class Controller:
     def _on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
         if kind == RAYJOB:
             self._selectors.update(before, after)
-        if after is None and before is not None:
+        if before is not None and (after is None or after.uid != before.uid):
             self._executor.forget(before.uid)
         keys = {key for obj in (before, after) if obj is not None for key in concerned(kind, obj, self._selectors)}
         for key in keys:
@@ -201,6 +201,7 @@ class Controller:
                 except (ApiError, TransportError):
                     # What was done was done; what is to be told beside the status is told with it, on the next try.
                     self._tell(key, obj, done)
+                    self._keep_deadline(key, plan)
                     raise
                 self._setup.metrics.status_written(key.kind.kind, before, plan.status, self._setup.clock.now())
                 if news:
@@ -211,10 +212,14 @@ class Controller:
             if isinstance(outcome.error, ApiError) and outcome.error.namespace_is_going:
                 # The object itself is about to go; nothing can or should be created for it any more.
                 return delay
-            if plan.look_by is not None:
-                self.queue.add(key, delay=plan.look_by.total_seconds())
+            self._keep_deadline(key, plan)
             raise RetryError(str(outcome.error)) from outcome.error
         return ROUNDS_PAUSE if outcome.changed else delay
+
+    def _keep_deadline(self, key: Key, plan: Plan) -> None:
+        """The back-off that follows may be longer."""
+        if plan.look_by is not None:
+            self.queue.add(key, delay=plan.look_by.total_seconds())
 
     def _observe(self, key: Key, obj: RayObject, outcome: Outcome | None = None) -> Observed:
         setup = self._setup

@@ -90,7 +90,7 @@ class Executor:
                 self._take(write.kind, await self._client.get(write.kind, write.namespace, write.name))
             except NotFoundError:
                 if isinstance(write, Delete):
-                    self._store.remove(write.kind, write.namespace, write.name, write.uid, notify=False)
+                    self._remove(write, write.uid)
             unsure.pop()
         self._unsure.pop(owner.uid, None)
 
@@ -212,8 +212,8 @@ class Executor:
 
     async def _apply(self, owner: RayObject, write: Apply) -> Event | None:
         known = live = self._store.get(write.kind, write.namespace, write.name)
-        # What others own need not be watched, so an object to yield to is looked at again.
-        if live is None or (write.yields and _is_foreign(live, owner)):
+        # What others own need not be watched, so an object that is in the way is looked at again.
+        if live is None or (_is_in_the_way(live, owner, write) and not write.create_only):
             try:
                 live = self._take(write.kind, await self._client.get(write.kind, write.namespace, write.name))
             except NotFoundError:
@@ -221,10 +221,9 @@ class Executor:
                 obj = self._take(write.kind, raw)
                 self._synced.remember(obj.uid, obj.metadata.resource_version, orjson.dumps(write.body))
                 return write.done
-        foreign = _is_foreign(live, owner)
-        if write.create_only and not foreign:
+        if write.create_only and not _is_foreign(live, owner):
             return _UNCHANGED
-        if foreign and not (live.metadata.controller is None and _wants_no_owner(write)):
+        if _is_in_the_way(live, owner, write):
             if write.create_only and not _is_of_namesake(live, owner):
                 return _UNCHANGED
             if write.yields:
@@ -282,7 +281,7 @@ class Executor:
             self._take(write.kind, await self._client.get(write.kind, write.namespace, write.name))
         except NotFoundError:
             if known is not None and write.kind == POD:
-                self._store.remove(write.kind, write.namespace, write.name, known.uid, notify=False)
+                self._remove(write, known.uid)
         except (ApiError, TransportError):
             pass
 
@@ -299,13 +298,13 @@ class Executor:
                 write.kind, write.namespace, write.name, uid=write.uid, propagation=write.propagation
             )
         except NotFoundError:
-            self._store.remove(write.kind, write.namespace, write.name, write.uid, notify=False)
+            self._remove(write, write.uid)
             return write.done
         except ConflictError:
             # Either replaced by another object of the same name, or only changed at the same moment.
             if await self._exists(write):
                 raise
-            self._store.remove(write.kind, write.namespace, write.name, write.uid, notify=False)
+            self._remove(write, write.uid)
             return write.done
         except (TransportError, ApiError) as error:
             self._note_unsure(owner, write, error)
@@ -324,6 +323,11 @@ class Executor:
         except NotFoundError:
             return False
         return self._take(write.kind, raw).uid == write.uid
+
+    def _remove(self, write: Write, uid: str) -> None:
+        """The object is known to be gone; its watch event will be no news."""
+        self._store.remove(write.kind, write.namespace, write.name, uid, notify=False)
+        self._synced.forget(uid)
 
     def _take(self, kind: Kind, raw: bytes) -> Object:
         obj = decode(kind, raw)
@@ -365,6 +369,11 @@ def _random_text(size: int) -> str:
 def _is_foreign(obj: Object, owner: RayObject) -> bool:
     controller = obj.metadata.controller
     return controller is None or controller.uid != owner.uid
+
+
+def _is_in_the_way(live: Object, owner: RayObject, write: Apply) -> bool:
+    """Whether *live* is not the owner's to change. What is meant to have no owner may be shared."""
+    return _is_foreign(live, owner) and not (live.metadata.controller is None and _wants_no_owner(write))
 
 
 def _is_of_namesake(obj: Object, owner: RayObject) -> bool:

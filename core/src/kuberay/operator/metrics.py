@@ -75,6 +75,7 @@ class Metrics:
         )
         self.leader = Gauge("leader_election_master_status", "1 while this replica acts", ["name"], registry=registry)
         self.events_dropped = Gauge("kuberay_events_dropped", "Events that could not be sent", registry=registry)
+        self._exports_objects = False
         self._retried: dict[str, dict[str, float]] = {}
         """Seconds of attempts that are over and followed by another, by UID and retry count: no status keeps them."""
         for kind in ("RayCluster", "RayJob"):
@@ -96,6 +97,7 @@ class Metrics:
 
     def export_objects(self, store: Store) -> None:
         """Export ``kuberay_*`` (only with ``--enable-metrics``)."""
+        self._exports_objects = True
         self.registry.register(_ObjectCollector(store, self))
 
     def plugin_enabled(self, plugin: str, distribution: str, version: str) -> None:
@@ -138,7 +140,7 @@ class Metrics:
 
     def status_written(self, kind: str, before: RayObject, status: dict[str, Any], now: datetime) -> None:
         """An attempt that is retried is measured when it ends: its times leave the status with the next one."""
-        if kind != RAYJOB.kind or before.status.get("jobDeploymentStatus") == RETRYING:
+        if not self._exports_objects or kind != RAYJOB.kind or before.status.get("jobDeploymentStatus") == RETRYING:
             return
         begun = _time(status.get("startTime"))
         if status.get("jobDeploymentStatus") == RETRYING and begun is not None:

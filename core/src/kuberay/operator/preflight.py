@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import orjson
 
 from kuberay.api.kinds import Kind
 from kuberay.kube.client import Client
-from kuberay.kube.errors import ForbiddenError, NotFoundError, raise_for_status
+from kuberay.kube.errors import ApiError, ForbiddenError, NotFoundError, raise_for_status
 from kuberay.kube.transport import TransportError
 
 
@@ -44,13 +45,13 @@ OPENSHIFT_GROUPS = frozenset({"route.openshift.io", "security.openshift.io", "co
 
 async def is_openshift(client: Client) -> bool:
     """Whether the cluster serves any API group of OpenShift (spec raycluster.md 6.3)."""
-    groups = orjson.loads(await _call(client, "/apis")).get("groups") or ()
+    groups = (await _discover(client, "/apis")).get("groups") or ()
     return any(group.get("name") in OPENSHIFT_GROUPS for group in groups)
 
 
 async def offers_resize(client: Client) -> bool:
     """Whether CPU and memory of running pods can be changed (the subresource ``pods/resize``, Kubernetes 1.33)."""
-    resources = orjson.loads(await _call(client, "/api/v1")).get("resources") or ()
+    resources = (await _discover(client, "/api/v1")).get("resources") or ()
     return any(resource.get("name") == "pods/resize" for resource in resources)
 
 
@@ -86,6 +87,18 @@ async def _check_list(client: Client, kind: Kind, namespace: str) -> None:
             f"The operator may not list {kind} {where}; grant it with: kuberay rbac | kubectl apply -f - "
             f"(the API server says: {error})"
         ) from error
+
+
+async def _discover(client: Client, path: str) -> dict[str, Any]:
+    """What the API server says about what it serves."""
+    try:
+        told: dict[str, Any] = orjson.loads(await _call(client, path))
+    except (ApiError, TransportError) as error:
+        raise StartError(
+            f"The API server does not tell what it serves ({path}: {error}); everybody may ask that unless the "
+            f"ClusterRoleBinding system:discovery was changed."
+        ) from error
+    return told
 
 
 async def _call(client: Client, path: str) -> bytes:

@@ -142,6 +142,10 @@ class Prober:
             return ProbeResult("error", now, error=str(error))
         except (ApiError, TransportError, DashboardError, DrainError) as error:
             return ProbeResult("error", now, error=str(error))
+        except Exception as error:
+            # An answer nobody thought of must not end the probe: its plan would wait for ever.
+            log.exception("unexpected error of %s", type(probe).__name__)
+            return ProbeResult("error", now, error=f"unexpected answer ({type(error).__name__})")
 
     async def _target(self, probe: JobInfoProbe | StopJobCall | ActivityProbe) -> DashboardTarget:
         token = await self._token(probe.auth) if probe.auth is not None else None
@@ -157,10 +161,12 @@ class Prober:
         return {pod.uid: states[pod.name] for pod in probe.pods if pod.name in states}
 
     async def _token(self, secret: AuthSecret) -> str:
-        loop = asyncio.get_running_loop()
+        now = asyncio.get_running_loop().time()
         cached = self._tokens.get(secret)
-        if cached is not None and loop.time() - cached[0] < _TOKEN_SECONDS:
+        if cached is not None and now - cached[0] < _TOKEN_SECONDS:
             return cached[1]
+        # Tokens of clusters that are gone are not kept.
+        self._tokens = {known: held for known, held in self._tokens.items() if now - held[0] < _TOKEN_SECONDS}
         body = orjson.loads(await self._client.get(SECRET, secret.namespace, secret.name))
         data = (body.get("data") or {}).get(secret.key)
         if not data:
@@ -169,5 +175,5 @@ class Prober:
             token = base64.b64decode(data, validate=True).decode().strip()
         except ValueError as error:
             raise DashboardError(f"Secret {secret.namespace}/{secret.name} key {secret.key} holds no text") from error
-        self._tokens[secret] = (loop.time(), token)
+        self._tokens[secret] = (now, token)
         return token

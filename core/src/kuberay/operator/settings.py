@@ -17,6 +17,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from kuberay.api import quantity
+from kuberay.api.validation.leaving import MAX_DRAIN_SECONDS
 from kuberay.plan.config import PlanConfig
 
 API_VERSION = "config.ray.io/v1alpha1"
@@ -110,9 +111,10 @@ class Settings(BaseModel):
     """Reach Ray dashboards through the API server's service proxy instead of cluster DNS."""
     enable_metrics: bool = False
     """Whether the ``kuberay_*`` metrics are exported; runtime metrics always are."""
-    drain_timeout_seconds: int = Field(default=30, ge=0)
+    drain_timeout_seconds: int = Field(default=30, ge=0, le=MAX_DRAIN_SECONDS)
     """How long a worker that is no longer wanted may take to finish its work, drained through Ray, before its pod is
-    deleted; 0: deleted at once. Not KubeRay's. The annotation ``ray.io/drain-timeout-seconds`` of a RayCluster wins."""
+    deleted; 0: deleted at once; at most a week. Not KubeRay's. The annotation ``ray.io/drain-timeout-seconds`` of a
+    RayCluster wins."""
     delete_ray_job_after_job_finishes: bool = Field(default=False, alias="deleteRayJobAfterJobFinishes")
     """With ``shutdownAfterJobFinishes``: delete the RayJob instead of only its cluster."""
     plugins: PluginSettings = Field(default_factory=PluginSettings)

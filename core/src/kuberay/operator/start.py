@@ -127,7 +127,7 @@ async def _run(settings: Settings, kubeconfig: str) -> None:
     client = Client(transport)
     servers = Servers()
     ssl_context = connection.ssl_context() if settings.use_kubernetes_proxy else None
-    session = aiohttp.ClientSession(connector=_connector(ssl_context))
+    session = aiohttp.ClientSession(connector=_connector(ssl_context), cookie_jar=aiohttp.DummyCookieJar())
     try:
         children = [*CHILD_KINDS, *(watch.kind for watch in manager.watches())]
         await check_cluster(client, connection.server, RAY_KINDS, children, settings.namespaces)

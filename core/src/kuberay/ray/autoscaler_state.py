@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 TIMEOUT = 2.0
 """Seconds for an answer."""
-CONNECT_TIMEOUT = 0.3
+CONNECT_TIMEOUT = 0.2
 """Seconds for the connection, which the head's kernel accepts whatever Ray is doing: without one there is nobody to ask,
 and a user waits for the worker to go."""
 _AT_ONCE = 32

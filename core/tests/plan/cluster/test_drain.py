@@ -98,6 +98,17 @@ def failing(tiny: Any, *, tries: int, **value: Any) -> ProbeResult:
     return ProbeResult("error", tiny.now + timedelta(seconds=tries - 1), value, "no route", failing_since=tiny.now)
 
 
+def test_an_operators_clock_that_is_behind_marks_once(kubernetes: Any, cluster: Any) -> None:
+    """A time before the pod was made would count as none, and be written again and again."""
+    tiny = settled(kubernetes, cluster())
+    tiny.now -= timedelta(minutes=5)
+    scale(tiny, 2)
+    for _ in range(3):
+        tiny.reconcile()
+        tiny.now += timedelta(seconds=2)
+    assert [type(write) for write in tiny.writes] == [Patch]
+
+
 def test_a_head_that_does_not_answer_is_asked_twice(kubernetes: Any, cluster: Any) -> None:
     tiny = settled(kubernetes, cluster())
     tiny.drain = None

@@ -147,6 +147,85 @@ def test_a_return_that_finds_no_node_is_given_up(world: World) -> None:
     assert "returning" not in world.kube.status["fallbacks"][0]
 
 
+def test_a_return_that_finds_some_nodes_keeps_what_runs_on_them(world: World) -> None:
+    world.nodes["spot"] = 1
+    world.step()
+    world.step(70)
+    world.nodes["spot"] = 2
+    world.kube.cluster["metadata"]["annotations"] = {RETURN: format_time(world.kube.now)}
+    world.step()
+    running = {name for name, pod in world.kube.workers.items() if world._phase(pod) == "Running" and "spot" in name}
+    assert len(running) == 2
+    world.step(70)
+    assert running <= set(world.kube.workers)
+    assert world.groups() == {"spot": 2, "steady": 2}
+    assert world.kube.status["fallbacks"][0]["replicas"] == 1
+    assert "returning" not in world.kube.status["fallbacks"][0]
+
+
+def test_a_return_goes_on_while_some_pods_are_only_starting(world: World) -> None:
+    world.nodes["spot"] = 1
+    world.step()
+    world.step(70)
+    world.kube.cluster["metadata"]["annotations"] = {RETURN: format_time(world.kube.now)}
+    world.step()
+    starting = next(n for n, p in world.kube.workers.items() if "spot" in n and world._phase(p) == "Pending")
+    world.kube.set_pod(starting, phase="Pending")
+    world.step(70)
+    assert starting in world.kube.workers
+    assert world.groups() == {"spot": 3, "steady": 3}
+    world.kube.set_pod(starting, phase="Running", ready=True)
+    world.step()
+    assert starting in world.kube.workers
+    assert world.groups() == {"spot": 2, "steady": 2}
+
+
+def test_two_groups_do_not_promise_themselves_the_same_room(kubernetes: Any, cluster: Any, group: Any) -> None:
+    world = World(kubernetes, cluster, group)
+    fallback = {"groupName": "steady", "afterSeconds": 60}
+    groups = [
+        group("spot", 2, fallback=fallback),
+        group("other", 2, fallback=fallback),
+        group("steady", 0, maxReplicas=3),
+    ]
+    world.kube = kubernetes(cluster(groups=groups))
+    world.kube.run_pods = False
+    world.nodes["spot"] = 0
+    world.step()
+    world.step(70)
+    assert world.groups() == {"other": 1, "steady": 3}
+    assert {entry["groupName"]: entry["replicas"] for entry in world.kube.status["fallbacks"]} == {
+        "spot": 2,
+        "other": 1,
+    }
+    assert world.events("WorkerGroupFallback") == 2
+
+
+def test_an_upgrade_whose_pods_find_no_node_stops_instead_of_moving_the_group(
+    kubernetes: Any, cluster: Any, group: Any
+) -> None:
+    """The pods that run have nodes: they are not the price of a spec that fits nowhere."""
+    spot = group("spot", 3, fallback={"groupName": "steady", "afterSeconds": 60})
+    world = World(kubernetes, cluster, group)
+    world.kube = kubernetes(
+        cluster(groups=[spot, group("steady", 0, maxReplicas=3)], upgradeStrategy={"type": "Rolling"})
+    )
+    world.kube.run_pods = False
+    world.step()
+    world.nodes["spot"] = 0
+    template = spot["template"]["spec"]["containers"][0]
+    world.kube.edit(
+        lambda spec: spec["workerGroupSpecs"][0]["template"]["spec"].update(
+            containers=[{**template, "image": "example.test/ray:wrong"}]
+        )
+    )
+    for _ in range(5):
+        world.step(70)
+    assert world.groups() == {"spot": 3}
+    assert sum(world._phase(pod) == "Running" for pod in world.kube.workers.values()) == 2
+    assert world.kube.condition("RollingUpgrade")["reason"] == "Stuck"
+
+
 def test_a_time_that_cannot_be_read_asks_for_nothing(world: World) -> None:
     world.nodes["spot"] = 1
     world.step()

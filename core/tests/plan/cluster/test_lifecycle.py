@@ -575,6 +575,24 @@ def test_extended_it_ends_at_that_time(lab: Callable[..., Lab], lifecycle: Manif
     assert it.suspended
 
 
+def test_an_extension_within_a_second_is_no_reason_to_hurry(lab: Callable[..., Lab]) -> None:
+    made = lab({**AGE_60, "warningSeconds": 0})
+    made.annotate("2026-01-01T02:00:00.700Z")
+    made.go(until=7199)
+    made.tiny.now = BORN + timedelta(seconds=7200.5)
+    plan = made.settle()
+    assert plan.requeue_after is None or plan.requeue_after > timedelta(0)
+    assert made.suspended
+
+
+def test_what_it_suspended_requests_nothing(lab: Callable[..., Lab]) -> None:
+    made = lab(AGE_60)
+    assert made.tiny.status["resources"]["requested"]
+    made.go(until=4000)
+    assert made.suspended
+    assert "resources" not in made.tiny.status
+
+
 def test_extended_after_the_warning_it_is_warned_again(lab: Callable[..., Lab]) -> None:
     it = lab(IDLE_10)
     it.go(until=began(it) + 500)

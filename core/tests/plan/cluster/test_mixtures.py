@@ -11,13 +11,19 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kuberay.api.kinds import POD
-from kuberay.hooks.calls import NoHooks
+from kuberay.hooks.calls import NoHooks, Resources
+from kuberay.hooks.types import OwnerContext, Wait
 from kuberay.plan.model import Create, Delete
 
 Spec = dict[str, Any]
 
 
 class AllPlugins(NoHooks):
+    waits = False
+
+    def pre_create_pods(self, ctx: OwnerContext) -> Resources:
+        return Resources(waits=[("gang", Wait("no quota"))] if self.waits else [])
+
     def has(self, plugin: str) -> bool:
         return True
 
@@ -86,7 +92,7 @@ EDITS: dict[str, Callable[[Spec], object]] = {
 PHASES = ("fail", "succeed", "unready", "unschedulable", "ray ends")
 WHATEVER = (
     *("lose head", "linger", "let go", "refuse creates", "refuse deletes", "refuse services", "allow"),
-    *("drain waits", "drain ends", "minutes", "start", "look", "other version"),
+    *("drain waits", "drain ends", "minutes", "start", "look", "other version", "hold", "unhold"),
 )
 ACTIONS = st.lists(
     st.one_of(
@@ -127,6 +133,8 @@ def act(tiny: Any, what: str, which: int) -> None:
         tiny.drain = lambda name: "draining"
     elif what == "drain ends":
         tiny.drain = lambda name: "drained"
+    elif what in ("hold", "unhold"):
+        tiny.hooks.waits = what == "hold"
     elif what == "minutes":
         tiny.now += timedelta(minutes=2)
     elif what == "start":
@@ -177,6 +185,7 @@ def heal(tiny: Any) -> None:
     """Whatever was wrong is over."""
     tiny.refuse = lambda write: ""
     tiny.drain = lambda name: "drained"
+    tiny.hooks.waits = False
     let_go(tiny)
     for name, body in tiny.pods.items():
         ended = body["spec"].get("restartPolicy") == "Never" and "containerStatuses" in body.get("status", {})
@@ -227,11 +236,13 @@ def reconcile(tiny: Any) -> None:
 
 
 def keeps_what_is_needed(tiny: Any, before: Spec) -> None:
-    """Without an upgrade and a suspension, no worker goes that is needed; with the autoscaler, none that is not named."""
+    """Without an upgrade that may go on and a suspension, no worker goes that is needed; with the autoscaler, none that is
+    not named."""
     spec, told = tiny.cluster["spec"], conditions(tiny)
     strategy = (spec.get("upgradeStrategy") or {}).get("type")
     held = ("RayClusterSuspending", "RayClusterSuspended", "LifecycleEnded", "WorkerGroupFallback")
-    if strategy in ("Recreate", "Rolling") or spec.get("suspend") or "True" in map(told.get, held):
+    upgrades = strategy in ("Recreate", "Rolling") and not tiny.hooks.waits
+    if upgrades or spec.get("suspend") or "True" in map(told.get, held):
         return
     for group in spec["workerGroupSpecs"]:
         if group.get("suspend") or group.get("numOfHosts", 1) > 1 or "fallback" in group:

@@ -304,6 +304,10 @@ def test_a_trouble_that_ends_pod_by_pod_is_told_like_progress(kubernetes: Any, c
                 "lastState": {"terminated": {**ENDED, "message": ""}},
             },
         ),
+        (
+            waiting("CrashLoopBackOff", restarts=2, last=ENDED),
+            waiting("RunContainerError", "failed to start container 0a1b2c", restarts=3, last=ENDED),
+        ),
     ],
 )
 def test_words_that_alternate_are_told_once(

@@ -255,6 +255,67 @@ def test_missing_plugin_is_named(
     assert len(tiny.workers) == 5
 
 
+@pytest.mark.parametrize("why", ["missing", "wait", "failure"])
+@pytest.mark.parametrize(
+    ("strategy", "replicas"),
+    [
+        ({"type": "Recreate"}, 3),
+        ({"type": "Rolling", "maxUnavailable": "100%", "allowHeadRestart": True}, 3),
+        ({"type": "Rolling", "allowHeadRestart": True}, 0),
+    ],
+)
+def test_pods_that_could_not_be_made_anew_are_not_taken_down(
+    kubernetes: Any, cluster: Any, group: Any, hooks: Hooks, strategy: Any, replicas: int, why: str
+) -> None:
+    """An upgrade waits with everything else that waits; what runs goes on."""
+    tiny = kubernetes(cluster(groups=[group(replicas=replicas)], upgradeStrategy=strategy), hooks=hooks)
+    tiny.settle()
+    running = set(tiny.pods)
+    if why == "missing":
+        tiny.edit(lambda spec: spec.update(enableInTreeAutoscaling=True))
+    elif why == "wait":
+        hooks.before = Resources(waits=[("gang", Wait("no quota"))])
+    else:
+        hooks.before = Resources(failures=[PluginFailure("gang", "pre_create_pods", "KeyError: 'x'")])
+    tiny.edit(new_image)
+    tiny.settle()
+    assert set(tiny.pods) == running
+    told = tiny.condition("PluginMissing" if why == "missing" else "PodsWaiting")
+    assert {"missing": "is not enabled", "wait": "no quota", "failure": "KeyError"}[why] in told["message"]
+    if strategy["type"] == "Rolling" and replicas:
+        assert told["message"] in tiny.condition("RollingUpgrade")["message"]
+    hooks.before = Resources()
+    tiny.edit(lambda spec: spec.pop("enableInTreeAutoscaling", None))
+    tiny.settle(passes=30)
+    assert not running & set(tiny.pods)
+    assert len(tiny.pods) == 1 + replicas
+    assert tiny.condition("PodsWaiting") is None
+
+
+@pytest.mark.parametrize("failing", ["headgroup", "crew"])
+def test_all_pods_stay_when_a_plugin_fails_on_their_successors(
+    kubernetes: Any, cluster: Any, hooks: Hooks, failing: str
+) -> None:
+    tiny = kubernetes(cluster(upgradeStrategy={"type": "Recreate"}), hooks=hooks)
+    tiny.settle()
+    running = set(tiny.pods)
+    hooks.failing_groups = {failing}
+    tiny.edit(new_image)
+    tiny.settle()
+    assert set(tiny.pods) == running
+    assert "plugin my-policy failed in mutate_pod" in tiny.condition("PluginFailed")["message"]
+    assert tiny.condition("PodsWaiting")["reason"] == "PluginFailed"
+    hooks.failing_groups = set()
+    tiny.settle()
+    assert not running & set(tiny.pods)
+    assert tiny.condition("PodsWaiting") is None
+
+
+def new_image(spec: Any) -> None:
+    for template in (group["template"] for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"])):
+        template["spec"]["containers"][0]["image"] = "example.test/ray:new"
+
+
 def test_one_pods_failure_spares_other_writes(kubernetes: Any, cluster: Any, hooks: Hooks) -> None:
     hooks.failing_groups = {"headgroup"}
     tiny = kubernetes(cluster(), hooks=hooks)

@@ -69,6 +69,30 @@ def test_two_status_writes_and_three_events_until_ready(kubernetes: Any, cluster
     ]
 
 
+def test_a_start_is_told_when_it_takes_longer_than_a_moment(kubernetes: Any, cluster: Any) -> None:
+    tiny = kubernetes(cluster())
+    tiny.run_pods = False
+    tiny.reconcile()
+    tiny.cluster["status"] = {}
+    assert tiny.plan().status_delay == timedelta(seconds=2), "the pods were made just now"
+    tiny.now += timedelta(seconds=2)
+    assert tiny.plan().status_delay == timedelta(0)
+    for name in tiny.pods:
+        tiny.set_pod(name, phase="Running", ready=False)
+    assert tiny.plan().status_delay == timedelta(seconds=1), "but no longer than three seconds, whatever the pods do"
+    for name in tiny.pods:
+        tiny.set_pod(name, phase="Running", ready=True)
+    plan = tiny.plan()
+    assert (plan.status["state"], plan.status_delay) == ("ready", timedelta(0))
+
+
+def test_a_start_that_does_not_go_well_is_told_at_once(kubernetes: Any, cluster: Any) -> None:
+    tiny = kubernetes(cluster(enableInTreeAutoscaling=True))
+    plan = tiny.plan()
+    assert any(condition["type"] == "PluginMissing" for condition in plan.status["conditions"])
+    assert plan.status_delay == timedelta(0)
+
+
 def test_progress_is_told_when_the_pods_have_been_quiet(kubernetes: Any, cluster: Any) -> None:
     tiny = kubernetes(cluster())
     tiny.run_pods = False

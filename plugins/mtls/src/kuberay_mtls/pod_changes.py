@@ -23,12 +23,20 @@ _SECURED = (WAIT_GCS, "autoscaler")
 _SCRIPT = f"""
 IP="$POD_IP"
 [ -n "$IP" ] || IP="$(hostname -i)"
+IP="${{IP%% *}}"
 if ! command -v openssl > /dev/null 2>&1; then
   echo "openssl is not in this image; it is needed to wait for the pod's address in {PATH}/tls.crt." >&2
   exit 1
 fi
 PATTERN="IP Address:$(echo "$IP" | sed 's/[.]/\\\\./g')([^0-9A-Fa-f.:]|$)"
-until openssl x509 -in {PATH}/tls.crt -noout -text 2> /dev/null | grep -Eq "$PATTERN"; do
+is_in() {{
+  case "$IP" in
+    # openssl writes IPv6 addresses in full.
+    *:*) openssl x509 -in {PATH}/tls.crt -noout -checkip "$IP" 2> /dev/null | grep -q " does match " ;;
+    *) openssl x509 -in {PATH}/tls.crt -noout -text 2> /dev/null | grep -Eq "$PATTERN" ;;
+  esac
+}}
+until is_in; do
   echo "Waiting for $IP in the certificate {PATH}/tls.crt."
   sleep 5
 done

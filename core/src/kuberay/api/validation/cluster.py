@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from kuberay.api.cluster import RayClusterSpec, parse_problems
 from kuberay.api.conditions import ClusterCondition, is_true
-from kuberay.api.names import LABEL_ORIGIN_CRD
+from kuberay.api.names import HEAD_GROUP, LABEL_ORIGIN_CRD
 from kuberay.api.problems import Problem
 from kuberay.api.syntax import dns1035_errors
 from kuberay.api.validation.autoscaling import autoscaling_problems
@@ -117,6 +117,11 @@ def upgrade_problems(
     if strategy == "Rolling":
         for name, what in rolling_problems(spec.upgrade_strategy):
             yield Problem(f"{path}.upgradeStrategy.{name}", what, reason)
+        if spec.group(HEAD_GROUP) is not None:
+            # Pods say by this name which group they were made from.
+            yield Problem(
+                where, f"Rolling cannot be used with a worker group named {HEAD_GROUP}: the head is called so", reason
+            )
 
 
 def _status_problems(status: Mapping[str, Any]) -> Iterator[Problem]:

@@ -108,7 +108,9 @@ def _wants_certificates(cluster: ClusterPass) -> bool:
 
 def _mark(cluster: ClusterPass, pod: Pod, delete: Delete) -> Patch:
     """The UID keeps a later pod of the same name from being chosen in its place."""
-    since = format_time(cluster.observed.now)
+    now, created = cluster.observed.now, pod.metadata.creation_timestamp
+    # With a clock that is behind the API server's, now could be before the pod was made, and would say nothing.
+    since = format_time(now if created is None else max(now, created))
     body = {"metadata": {"uid": pod.uid, "annotations": {ANNOTATION_DRAINING_SINCE: since}}}
     return Patch(
         kind=delete.kind,

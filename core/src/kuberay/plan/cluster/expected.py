@@ -16,7 +16,9 @@ from kuberay.hooks.calls import PluginFailure
 from kuberay.hooks.types import GroupSize
 from kuberay.plan.build.pods import PodFactory, PodPlace
 from kuberay.plan.cluster.deletions import failure, tell_once
+from kuberay.plan.cluster.head import fresh_head_name, head_place
 from kuberay.plan.cluster.pod_decision import ClusterPass, PodDecision
+from kuberay.plan.cluster.replica_labels import worker_place, worker_prefix
 from kuberay.plan.model import Create, Event, ExpectedPod, Stage
 
 
@@ -46,6 +48,23 @@ def expected_pods(decision: PodDecision, factory: PodFactory, groups: Sequence[G
 
 def _manifest(factory: PodFactory, place: PodPlace) -> dict[str, Any]:
     return factory.build(place).pod
+
+
+def try_out(cluster: ClusterPass, factory: PodFactory) -> list[PluginFailure]:
+    """Failures of plugins on one pod of each group, for when all that run are to be given up for new ones."""
+    failures: list[PluginFailure] = []
+    groups = [group for group in cluster.form.spec.worker_group_specs if cluster.desired_replicas(group)]
+    places = [head_place(cluster, fresh_head_name(cluster))]
+    for group in groups:
+        name = cluster.namer.pod(worker_prefix(cluster.name, group), group.group_name, 0, 0)
+        if group.num_of_hosts > 1 and cluster.indexed:
+            replica = cluster.namer.replica(group.group_name, 0, ())
+            places.append(worker_place(cluster.name, group, name, 0, host=0, replica=replica))
+        else:
+            places.append(worker_place(cluster.name, group, name, 0 if cluster.indexed else None))
+    for place in places:
+        failures += factory.build(place).failures
+    return failures
 
 
 class PodCreation:

@@ -49,6 +49,8 @@ class FallbackDecision:
     """Replicas wanted now of groups that gave or took some. Follows from the stored handovers alone."""
     handovers: list[Handover] = field(default_factory=list)
     """For ``status.fallbacks``; acted on when they are stored."""
+    promised: dict[str, int] = field(default_factory=dict)
+    """How many more of them a fallback group gets by this pass, by its name."""
     events: list[Event] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -112,10 +114,11 @@ def _decide_group(
         missing = wanted - sum(all(is_ready(pod) for pod in hosts) for hosts in replicas.values())
         extra = max(0, min(away, missing))
         _shift(decision, group, target, wanted, taken + extra)
-        if stuck:
-            # Still no node: they stay where they are, and the annotation, which is older now, asks for nothing more.
-            decision.handovers.append(Handover(group.group_name, target.group_name, away, format_time(now)))
-            decision.events.append(_event("WorkerGroupFallback", group, target, away, "still finds no node for"))
+        if extra and stuck >= extra:
+            # Still no node for those that are left: they stay where they are, and the annotation, which is older now,
+            # asks for nothing more. Others that are only starting are waited for: they would be the next to go.
+            decision.handovers.append(Handover(group.group_name, target.group_name, extra, format_time(now)))
+            decision.events.append(_event("WorkerGroupFallback", group, target, extra, "still finds no node for"))
         elif extra:
             decision.handovers.append(replace(stored, replicas=away))
         else:
@@ -125,12 +128,17 @@ def _decide_group(
         _shift(decision, group, target, wanted - away, taken + away)
     # Those that were handed over and are not deleted yet count once only.
     stuck -= min(stuck, max(0, len(replicas) - (wanted - away)))
-    more = min(stuck, wanted - away, room - away)
-    if stuck > more:
+    promised = decision.promised.get(target.group_name, 0)
+    more = max(0, min(stuck, wanted - away, room - away - promised))
+    if more and _is_rolled(cluster, group, replicas):
+        decision.notes.append(f"worker group {group.group_name} hands no more over while it is being upgraded")
+        more = 0
+    elif stuck > more:
         decision.notes.append(
             f"worker group {target.group_name} is at its maxReplicas {target.upper} and takes no more"
         )
     if more:
+        decision.promised[target.group_name] = promised + more
         decision.handovers.append(Handover(group.group_name, target.group_name, away + more, format_time(now)))
         decision.events.append(_event("WorkerGroupFallback", group, target, more, "finds no node for"))
     elif away and stored is not None:
@@ -166,6 +174,19 @@ def _stuck(cluster: ClusterPass, group: WorkerGroupSpec, replicas: Mapping[str, 
         else:
             cluster.due.append(left)
     return count
+
+
+def _is_rolled(cluster: ClusterPass, group: WorkerGroupSpec, replicas: Mapping[str, list[Pod]]) -> bool:
+    """Whether pods of another spec still work. New pods that find no node stop a rolling upgrade; with each of them run
+    elsewhere it would go on and take down the pods that have nodes, one by one."""
+    wanted = cluster.form.group_hashes.get(group.group_name)
+    if wanted is None:
+        return False
+    return any(
+        is_ready(pod) and pod.metadata.annotations.get(names.ANNOTATION_GROUP_HASH) != wanted
+        for hosts in replicas.values()
+        for pod in hosts
+    )
 
 
 def _return_asked(cluster: ClusterPass, decision: FallbackDecision) -> datetime | None:

@@ -46,7 +46,7 @@ def decide_gcs_claim(cluster: ClusterPass) -> ClaimDecision | None:
 def _users_claim(cluster: ClusterPass, name: str) -> ClaimDecision:
     """Only looked for, and only while no head shows by being ready that it is there."""
     head = cluster.children.head
-    if cluster.form.spec.suspend or (head is not None and is_ready(head)):
+    if cluster.suspend_wanted or (head is not None and is_ready(head)):
         return ClaimDecision()
     if not is_absent(cluster, PERSISTENT_VOLUME_CLAIM, name):
         return ClaimDecision()

@@ -35,7 +35,7 @@ def decide_head(cluster: ClusterPass) -> PodDecision:
         if not is_over(pod):
             current = pod
     if current is not None:
-        decision.keep.append((_place(cluster, current.name), current))
+        decision.keep.append((head_place(cluster, current.name), current))
         return decision
     if stays_without_head(cluster):
         decision.blocked = (
@@ -46,7 +46,7 @@ def decide_head(cluster: ClusterPass) -> PodDecision:
     if fixed and cluster.namer.taken(fixed):
         decision.blocked = f"the name of the head pod, {fixed}, is still taken"
     else:
-        decision.create.append(_place(cluster, fixed or _fresh_name(cluster)))
+        decision.create.append(head_place(cluster, fixed or fresh_head_name(cluster)))
     return decision
 
 
@@ -67,14 +67,15 @@ def _fixed_name(cluster: ClusterPass) -> str:
     return metadata.get("name") or ""
 
 
-def _fresh_name(cluster: ClusterPass) -> str:
+def fresh_head_name(cluster: ClusterPass) -> str:
     """Another name than the last head had: autoscaler v2 takes a reused one for the head it has written off."""
     prefix = names.pod_name_prefix(cluster.name, names.HEAD)
     last = (cluster.observed.obj.status.get("head") or {}).get("podName") or ""
     return cluster.namer.pod(prefix, names.HEAD_GROUP, 0, 0, avoid=last)
 
 
-def _place(cluster: ClusterPass, name: str) -> PodPlace:
+def head_place(cluster: ClusterPass, name: str) -> PodPlace:
+    """Where a head of that name belongs."""
     fixed = cluster.observed.config.deterministic_head_pod_name
     return PodPlace(
         node_type="head",

@@ -30,9 +30,12 @@ def plugin_hold(wishes: PluginWishes) -> Hold | None:
         plugin, _ = wishes.waits[0]
         sentences = "; ".join(waiting.reason for _, waiting in wishes.waits)
         return Hold(camel_case(plugin), sentences, next((w.event for _, w in wishes.waits if w.event), ""))
-    if wishes.holds_pods:
-        return Hold("PluginFailed", _failures_text(wishes.failures))
-    return None
+    return failed_hold(wishes.failures) if wishes.holds_pods else None
+
+
+def failed_hold(failures: Sequence[PluginFailure]) -> Hold:
+    """Pods wait for plugins that failed."""
+    return Hold("PluginFailed", _failures_text(failures))
 
 
 def set_held_back(

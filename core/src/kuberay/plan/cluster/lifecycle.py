@@ -78,11 +78,9 @@ class _Look:
         text = self.obj.metadata.annotations.get(ANNOTATION_EXTEND_UNTIL)
         if text:
             try:
-                self.extended = parse_time(text)
+                self.extended = parse_time(text).replace(microsecond=0)
             except ValueError as error:
                 self.unreadable = str(error)
-            except OverflowError:
-                self.unreadable = f"{text!r} is beyond all calendars"
 
     def decide(self) -> LifecycleDecision:
         conditions = self.conditions

@@ -42,6 +42,9 @@ class ClusterPass:
     resizing: set[str] = field(default_factory=set)
     """Names of pods whose CPU and memory it changes in place."""
 
+    may_replace: bool = True
+    """Whether pods that an upgrade takes down could be made anew; else it takes none down."""
+
     leaving: list[LeavingPod] = field(default_factory=list)
     """Workers that Ray drains now (`drain`)."""
 

@@ -119,7 +119,8 @@ def _ended(
 def _waiting(status: ContainerStatus, waiting: ContainerStateDetail, started: datetime) -> Trouble | None:
     if waiting.reason in _PREPARING:
         return None
-    if waiting.reason == "CrashLoopBackOff":
+    # A container that cannot even be started takes turns between both, with the number of a new container each time.
+    if waiting.reason == "CrashLoopBackOff" or (waiting.reason == "RunContainerError" and status.restart_count >= 2):
         return _crashes(status, status.last_state.terminated, started)
     detail = _one_line(waiting.message)
     if waiting.reason in _PULL:

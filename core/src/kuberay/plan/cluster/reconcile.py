@@ -24,17 +24,17 @@ from kuberay.hooks.types import OwnerContext
 from kuberay.plan.build.context import owner_context
 from kuberay.plan.build.pods import PodFactory, head_service_name
 from kuberay.plan.cluster.children import observe_children
+from kuberay.plan.cluster.cluster_deletion import plan_deletion
 from kuberay.plan.cluster.conditions import Conditions, conditions_of
-from kuberay.plan.cluster.deletion import plan_deletion
 from kuberay.plan.cluster.deletions import tell_once
 from kuberay.plan.cluster.disruption import budget_writes
 from kuberay.plan.cluster.drain import drain_probe
-from kuberay.plan.cluster.expected import PodCreation, expected_pods
+from kuberay.plan.cluster.expected import PodCreation, expected_pods, try_out
 from kuberay.plan.cluster.fallback import CONDITION as FALLBACK_CONDITION
 from kuberay.plan.cluster.fallback import FallbackDecision, decide_fallback, shifted_sizes
 from kuberay.plan.cluster.form import ClusterForm, cluster_form
 from kuberay.plan.cluster.head import decide_head, too_many_heads
-from kuberay.plan.cluster.held_back import Hold, plugin_hold, set_held_back
+from kuberay.plan.cluster.held_back import Hold, failed_hold, plugin_hold, set_held_back
 from kuberay.plan.cluster.lifecycle import decide_lifecycle
 from kuberay.plan.cluster.not_ready import NotReady, why_not_ready, with_diagnosis
 from kuberay.plan.cluster.plugin_calls import PluginWishes, ask_plugins, missing_plugin
@@ -128,7 +128,7 @@ class _Pass:
         self.beside = decide_side_objects(cluster)
         if not suspend.holds:
             self.hold = self.beside.hold
-        decision, changes = self._decide(suspend)
+        decision, changes = self._decide(suspend, wishes, missing)
         creates = self._create(decision, wishes, missing)
         budgets, budget_warnings = budget_writes(cluster)
         before = [*tell_once(services), *self.beside.writes, *budgets, *wishes.required, *wishes.wanted]
@@ -165,7 +165,7 @@ class _Pass:
             (delay for delay in (*self.cluster.due, self.cluster.observed.config.requeue_period) if delay), default=None
         )
 
-    def _decide(self, suspend: SuspendDecision) -> tuple[PodDecision, list[Write]]:
+    def _decide(self, suspend: SuspendDecision, wishes: PluginWishes, missing: str) -> tuple[PodDecision, list[Write]]:
         """What should become of the pods, and the changes to those that exist."""
         cluster = self.cluster
         if suspend.holds:
@@ -175,7 +175,18 @@ class _Pass:
             self.hold = Hold("TooManyHeadPods", conflict, event="TooManyHeadPods")
             return PodDecision(), []
         upgrade = decide_upgrade(cluster, self.owner)
-        if upgrade.recreate:
+        if upgrade.recreate or cluster.outdated:
+            # What could not be made anew is not taken down.
+            waiting = plugin_hold(wishes)
+            cluster.may_replace = waiting is None and not missing
+            self.hold = self.hold or waiting
+        if upgrade.recreate and cluster.may_replace:
+            failures = try_out(cluster, self._factory())
+            if failures:
+                cluster.may_replace = False
+                self.failures += failures
+                self.hold = failed_hold(failures)
+        if upgrade.recreate and cluster.may_replace:
             self.hold = Hold("Recreating", "pods of the former spec are being deleted")
             self.last_changes = upgrade.last
             return PodDecision(), upgrade.writes
@@ -186,21 +197,11 @@ class _Pass:
             decision.merge(decide_workers(cluster))
         if cluster.outdated:
             roll_head(cluster, decision)
-        return decision, [*upgrade.writes, *decision.delete]
+        return decision, decision.delete if upgrade.recreate else [*upgrade.writes, *decision.delete]
 
     def _create(self, decision: PodDecision, wishes: PluginWishes, missing: str) -> list[list[Write]]:
         """The stages that make pods, unless something has to come first."""
-        cluster, children = self.cluster, self.cluster.children
-        service = children.head_service
-        factory = PodFactory(
-            owner=self.owner,
-            spec=cluster.form.spec,
-            config=cluster.observed.config,
-            hooks=cluster.observed.hooks,
-            head_annotations=head_annotations(cluster),
-            group_hashes=cluster.form.group_hashes,
-            head_service=service.name if service is not None else "",
-        )
+        cluster, factory = self.cluster, self._factory()
         self.plan.expected_pods = expected_pods(decision, factory, cluster.form.groups)
         if not decision.create:
             return []
@@ -213,6 +214,18 @@ class _Pass:
         self.failures += creation.failures
         self.plan.plugin_changes = creation.changes
         return stages
+
+    def _factory(self) -> PodFactory:
+        cluster, service = self.cluster, self.cluster.children.head_service
+        return PodFactory(
+            owner=self.owner,
+            spec=cluster.form.spec,
+            config=cluster.observed.config,
+            hooks=cluster.observed.hooks,
+            head_annotations=head_annotations(cluster),
+            group_hashes=cluster.form.group_hashes,
+            head_service=service.name if service is not None else "",
+        )
 
     def _spec_warning(self) -> list[Event]:
         """Told once per version of the spec (KubeRay repeats it at each pass)."""
@@ -269,7 +282,8 @@ class _Pass:
             status["fallbacks"] = [entry.as_dict() for entry in self.fallback.handovers]
         if differs(obj.status, status):
             self.plan.status = status
-            self.plan.status_delay = write_delay(obj.status, status, now, cluster.children.pods)
+            if not self.plan.events:  # What is told by event is told with its status, and once.
+                self.plan.status_delay = write_delay(obj.status, status, now, cluster.children.pods)
 
     def _waiting(self, suspend: SuspendDecision, missing: str) -> str:
         if missing:

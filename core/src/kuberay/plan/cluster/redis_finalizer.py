@@ -1,6 +1,6 @@
 """When a RayCluster carries the finalizer that keeps it until its keys are gone from Redis, and whether there are any.
 
-Source: spec raycluster.md 6.1, cases.md RC-21. The deletion itself is decided in `deletion`.
+Source: spec raycluster.md 6.1, cases.md RC-21. The deletion itself is decided in `cluster_deletion`.
 """
 
 from __future__ import annotations

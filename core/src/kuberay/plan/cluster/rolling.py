@@ -57,7 +57,7 @@ def roll(
     strategy = cluster.form.spec.upgrade_strategy
     assert strategy is not None
     unavailable, surge = bounds(strategy, desired)
-    return next_step(
+    step = next_step(
         replicas,
         existing=existing,
         desired=desired,
@@ -65,6 +65,7 @@ def roll(
         surge=surge,
         picks_victims=cluster.picks_victims,
     )
+    return step if cluster.may_replace else Step(create=step.create)
 
 
 def is_going(pod: Pod, ending: Collection[str] = ()) -> bool:

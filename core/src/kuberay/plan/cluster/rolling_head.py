@@ -19,7 +19,7 @@ from kuberay.plan.cluster.pod_health import is_over, is_ready
 def roll_head(cluster: ClusterPass, decision: PodDecision) -> None:
     """Adds the head's deletion to *decision*, which is that about all groups, when its time has come."""
     head = outdated_head_pod(cluster)
-    if head is None or head.deleting or refused(cluster, head):
+    if head is None or head.deleting or not cluster.may_replace or refused(cluster, head):
         return
     # A head that does not work may keep new workers from becoming ready: waiting for those would be for ever.
     if not is_ready(head) or not _workers_first(cluster, decision):

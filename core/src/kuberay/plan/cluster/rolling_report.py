@@ -103,9 +103,10 @@ def _wanted(cluster: ClusterPass, group: WorkerGroupSpec) -> int:
 
 def _groups(cluster: ClusterPass, rolled: Sequence[WorkerGroupSpec]) -> Iterator[str]:
     """How far each group is."""
+    names = {group.group_name for group in rolled}
     for group in cluster.form.spec.worker_group_specs:
         pods, name = _pods(cluster, group), group.group_name
-        if group in rolled:
+        if name in names:
             new = [pod for pod in pods if pod.name not in cluster.outdated and not is_going(pod)]
             wanted = _wanted(cluster, group)
             told = f"group {name}: {len(new)} of {wanted} pods are of the new spec"

@@ -24,6 +24,9 @@ SUSPENDED = "suspended"
 
 PROGRESS_INTERVAL = timedelta(seconds=10)
 """The longest that progress stays untold while pods keep changing; transitions are told at once."""
+FIRST_WORD = timedelta(seconds=3)
+"""How long after its first pod a RayCluster that starts as it should may be without any status: most of what could be said
+then is news of the past when the pods come up quickly."""
 QUIET_WHEN_STARTING = timedelta(seconds=2)
 QUIET_WHEN_READY = timedelta(seconds=0.5)
 """How long pods must have been unchanged before progress is written, before and after the first readiness."""
@@ -52,6 +55,17 @@ _COMPARED = (
     "fallbacks",
 )
 """What makes a difference, besides the conditions. Beyond 5.7: a new generation, desired resources, our own fields."""
+
+
+_OF_A_START = frozenset(
+    (
+        ClusterCondition.HEAD_POD_READY,
+        ClusterCondition.PROVISIONED,
+        ClusterCondition.SUSPENDING,
+        ClusterCondition.SUSPENDED,
+    )
+)
+"""Conditions that a RayCluster has from its first pass on."""
 
 
 def all_ready(pods: Sequence[Pod]) -> bool:
@@ -89,7 +103,7 @@ def compute_status(
         state = SUSPENDED
     status: dict[str, Any] = {name: count for name, count in counters.items() if count}
     status.update(form.resources)
-    status.update(_by_group(form, children, groups))
+    status.update(_by_group(form, children, groups, suspended=suspended or bool(form.spec.suspend)))
     if state:
         status["state"] = state
     if reason:
@@ -123,14 +137,16 @@ def write_delay(old: Mapping[str, Any], new: Mapping[str, Any], now: datetime, p
     change that is still untold: a burst of pods becoming ready is told once, and a slow start is told as it goes.
     """
     written = old.get("lastUpdateTime")
+    changes = sorted(_changes(pods))
+    if not changes:
+        return timedelta(0)
+    if not written and _just_starts(old, new):
+        return max(min(changes[0] + FIRST_WORD, changes[-1] + QUIET_WHEN_STARTING) - now, timedelta(0))
     if not written or not _only_progress(old, new):
         return timedelta(0)
     try:
         last_write = parse_time(written)
     except ValueError:
-        return timedelta(0)
-    changes = sorted(_changes(pods))
-    if not changes:
         return timedelta(0)
     was_ready = is_true(new.get("conditions") or (), ClusterCondition.PROVISIONED)
     quiet = changes[-1] + (QUIET_WHEN_READY if was_ready else QUIET_WHEN_STARTING)
@@ -143,6 +159,11 @@ def _changes(pods: Sequence[Pod]) -> Iterator[datetime]:
     for pod in pods:
         times = [condition.last_transition_time for condition in pod.status.conditions]
         yield from (found for found in (*times, pod.metadata.creation_timestamp) if found is not None)
+
+
+def _just_starts(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """Whether nothing was ever told, and there is nothing to tell but that the pods are being started."""
+    return not old.get("conditions") and not new.get("state") and _conditions(new).keys() <= _OF_A_START
 
 
 def _only_progress(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
@@ -159,7 +180,7 @@ def _only_progress(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return changed <= {*_PROGRESS, "head", "endpoints"} and types <= {ClusterCondition.HEAD_POD_READY}
 
 
-def _by_group(form: ClusterForm, children: Children, groups: Sequence[GroupSize]) -> dict[str, Any]:
+def _by_group(form: ClusterForm, children: Children, groups: Sequence[GroupSize], *, suspended: bool) -> dict[str, Any]:
     """``workerGroups`` and ``resources``: KubeRay only has sums over all groups, and of pods that are wanted."""
     counts = []
     ready = [[children.head] if children.head is not None and _says_ready(children.head) else []]
@@ -168,7 +189,7 @@ def _by_group(form: ClusterForm, children: Children, groups: Sequence[GroupSize]
         ready.append([pod for pod in pods if _says_ready(pod)])
         available = sum(pod.status.phase == "Running" for pod in pods)
         counts.append({"name": group.name, "desired": group.desired, "ready": len(ready[-1]), "available": available})
-    requested = form.totals([0 if form.spec.suspend else group.desired for group in groups])
+    requested = form.totals([0 if suspended else group.desired for group in groups])
     allocatable = form.allocatable(ready)
     found: dict[str, Any] = {"workerGroups": counts} if counts else {}
     totals = {name: total for name, total in (("requested", requested), ("allocatable", allocatable)) if total}

@@ -5,6 +5,8 @@ Source: spec raycluster.md 4.5, cases.md AS-01, AS-02 and RC-03.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from kuberay.api import names
 from kuberay.api.cluster import WorkerGroupSpec
 from kuberay.api.objects import Pod
@@ -82,8 +84,8 @@ def _decide_group(cluster: ClusterPass, group: WorkerGroupSpec, pods: list[Pod])
     elif surplus > 0 and cluster.picks_victims:
         going = {write.name for write in decision.delete}
         victims = sorted(running, key=lambda pod: victim_rank([pod], going=pod.deleting or pod.name in going))[:surplus]
+        _take_out(running, victims)
         for pod in victims:
-            running.remove(pod)
             if not pod.deleting and pod.name not in going:
                 decision.delete += let_go(cluster, pod, deletions.surplus_worker(pod))
     decision.keep += [(worker_place(cluster.name, group, pod.name, replica_index(pod)), pod) for pod in running]
@@ -107,8 +109,14 @@ def _roll(
     replicas = [replica(pod.name, [pod], cluster.outdated, going=is_going(pod, ending)) for pod in running]
     existing = sum(not is_over(pod) for pod in pods)
     step = roll(cluster, group, replicas, existing=existing, per_replica=group.num_of_hosts)
-    for found in step.leave:
-        (pod,) = found.pods
-        running.remove(pod)
+    leaving = [pod for found in step.leave for pod in found.pods]
+    _take_out(running, leaving)
+    for pod in leaving:
         decision.delete += let_go(cluster, pod, deletions.outdated_worker(pod, group.group_name))
     return step.create
+
+
+def _take_out(running: list[Pod], leaving: Sequence[Pod]) -> None:
+    """Groups may have thousands of pods: one walk, instead of one for each that leaves."""
+    gone = {pod.name for pod in leaving}
+    running[:] = [pod for pod in running if pod.name not in gone]
