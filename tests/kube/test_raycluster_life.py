@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from kube_world import Operator, World
 from kuberay.api.kinds import POD, RAYCLUSTER, SERVICE
 
@@ -110,6 +111,33 @@ async def test_until_ready_two_status_writes_and_three_events(operators: Operato
     live = await world.get(RAYCLUSTER, "ray")
     assert live["metadata"]["generation"] == 1
     assert len([e for e in await world.events() if e["regarding"]["kind"] == "RayCluster"]) <= 3
+
+
+@pytest.mark.parametrize("owner", ["nobody", "another cluster"])
+async def test_a_foreign_service_is_left_alone(operators: Operator, world: World, owner: str) -> None:
+    """Its name is that of the head service, and none of our labels shows it to the operator beforehand."""
+    operators.ensure()
+    theirs: dict[str, Any] = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "ray-head-svc"}}
+    theirs["spec"] = {"selector": {"app": "theirs"}, "ports": [{"port": 80}]}
+    if owner != "nobody":
+        theirs["metadata"]["ownerReferences"] = [
+            {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": "other", "uid": "u-1", "controller": True}
+        ]
+    await world.put({**cluster("other"), "spec": {**cluster("other")["spec"], "suspend": True}})
+    if owner != "nobody":
+        theirs["metadata"]["ownerReferences"][0]["uid"] = (await world.get(RAYCLUSTER, "other"))["metadata"]["uid"]
+    await world.put(theirs)
+    before = await world.get(SERVICE, "ray-head-svc")
+    await world.put(cluster())
+
+    async def told() -> Any:
+        conditions = (await world.get(RAYCLUSTER, "ray")).get("status", {}).get("conditions", [])
+        return next((c["message"] for c in conditions if c["type"] == "PodsWaiting"), None)
+
+    message = await world.eventually(told, what="a condition about the service")
+    assert "already exists and is not owned by this RayCluster" in message
+    assert await world.get(SERVICE, "ray-head-svc") == before
+    assert await world.pods(node_type="head") == []
 
 
 async def test_an_invalid_edit_touches_nothing_and_says_why(operators: Operator, world: World) -> None:

@@ -213,6 +213,42 @@ def test_a_foreign_object_of_that_name_is_never_touched(owner: str, words: str) 
     scenario()
 
 
+@pytest.mark.parametrize("owner", ["a-former-rc", "-"])
+def test_a_guarded_apply_needs_no_look_and_takes_nothing_over(owner: str) -> None:
+    @in_virtual_time
+    async def scenario() -> None:
+        def selecting(selector: str, **rest: Any) -> dict[str, Any]:
+            body = world.service(**rest)
+            body["spec"]["selector"] = {"cluster": selector}
+            return body
+
+        world = World()
+        service = world.server.create(selecting("theirs", owner=owner))
+        write = world.apply(selecting("ours"), guarded=True)
+        for _ in range(2):
+            outcome = await world.run([write])
+            assert outcome.failure is not None
+            assert outcome.failure.reason == "NotOwnedError"
+            assert world.server.peek(SERVICE, "ns", "s") == service
+        world.server.delete(SERVICE, "ns", "s")
+        assert (await world.run([write])).events == [DONE]
+        made = world.server.peek(SERVICE, "ns", "s")
+        assert made is not None
+        assert made["spec"]["selector"] == {"cluster": "ours"}
+
+    scenario()
+
+
+@in_virtual_time
+async def test_a_guarded_apply_of_what_is_wrong_in_itself_fails_with_the_reason() -> None:
+    world = World()
+    body = world.service()
+    body["metadata"]["labels"] = {"a": "no label!"}
+    outcome = await world.run([world.apply(body, guarded=True)])
+    assert outcome.failure is not None
+    assert outcome.failure.reason == "Invalid"
+
+
 @in_virtual_time
 async def test_a_foreign_object_that_is_gone_is_no_longer_in_the_way() -> None:
     """Also when no watch tells of it: what others own need not carry the labels that are watched."""

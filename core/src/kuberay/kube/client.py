@@ -46,13 +46,21 @@ class Client:
         return await self._call("POST", kind.path(namespace), {"fieldManager": self._manager}, orjson.dumps(body), JSON)
 
     async def apply(
-        self, kind: Kind, namespace: str, name: str, body: Mapping[str, Any], *, subresource: str = ""
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        subresource: str = "",
+        force: bool = True,
     ) -> bytes:
-        """Server-side apply, taking over fields others hold. On ``status`` a missing object is a `NotFoundError`."""
+        """Server-side apply, taking over fields others hold; without *force* those are a `ConflictError`. On ``status`` a
+        missing object is a `NotFoundError`."""
         return await self._call(
             "PATCH",
             kind.path(namespace, name, subresource or None),
-            {"fieldManager": self._manager, "force": "true"},
+            {"fieldManager": self._manager, "force": "true" if force else "false"},
             orjson.dumps(body),
             APPLY_PATCH,
         )

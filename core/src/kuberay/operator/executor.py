@@ -21,10 +21,11 @@ import orjson
 from kuberay.api.kinds import POD, Kind
 from kuberay.api.objects import Child, Object, RayObject, decode
 from kuberay.kube.client import Client
-from kuberay.kube.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
+from kuberay.kube.errors import AlreadyExistsError, ApiError, ConflictError, InvalidError, NotFoundError
 from kuberay.kube.store import Store
 from kuberay.kube.sync import Synced, in_sync
 from kuberay.kube.transport import TransportError
+from kuberay.operator.ownership import is_foreign, is_in_the_way, is_of_namesake, not_owned
 from kuberay.plan.model import (
     NAMESPACE_TERMINATING,
     Apply,
@@ -207,28 +208,38 @@ class Executor:
             raise cause from None
         controller = obj.metadata.controller
         if not write.any_owner and (controller is None or controller.uid != owner.uid):
-            raise NotOwnedError(_not_owned(write, owner, obj)) from None
+            raise NotOwnedError(not_owned(write, owner, obj)) from None
         return known is None or known.uid != obj.uid
 
     async def _apply(self, owner: RayObject, write: Apply) -> Event | None:
         known = live = self._store.get(write.kind, write.namespace, write.name)
+        if live is None and write.guarded:
+            try:
+                raw = await self._client.apply(write.kind, write.namespace, write.name, write.body, force=False)
+            except (ConflictError, InvalidError) as refusal:
+                # An object of that name says something else, or what is wanted is wrong in itself.
+                try:
+                    live = self._take(write.kind, await self._client.get(write.kind, write.namespace, write.name))
+                except NotFoundError:
+                    raise refusal from None
+            else:
+                return self._applied(write, raw)
         # What others own need not be watched, so an object that is in the way is looked at again.
-        if live is None or (_is_in_the_way(live, owner, write) and not write.create_only):
+        if live is None or (is_in_the_way(live, owner, write) and not write.create_only):
             try:
                 live = self._take(write.kind, await self._client.get(write.kind, write.namespace, write.name))
             except NotFoundError:
-                raw = await self._client.apply(write.kind, write.namespace, write.name, write.body)
-                obj = self._take(write.kind, raw)
-                self._synced.remember(obj.uid, obj.metadata.resource_version, orjson.dumps(write.body))
-                return write.done
-        if write.create_only and not _is_foreign(live, owner):
+                return self._applied(
+                    write, await self._client.apply(write.kind, write.namespace, write.name, write.body)
+                )
+        if write.create_only and not is_foreign(live, owner):
             return _UNCHANGED
-        if _is_in_the_way(live, owner, write):
-            if write.create_only and not _is_of_namesake(live, owner):
+        if is_in_the_way(live, owner, write):
+            if write.create_only and not is_of_namesake(live, owner):
                 return _UNCHANGED
             if write.yields:
                 return _UNCHANGED if known is not None and known.uid == live.uid else None
-            raise NotOwnedError(_not_owned(write, owner, live))
+            raise NotOwnedError(not_owned(write, owner, live))
         if live.deleting:
             return _UNCHANGED
         wanted = orjson.dumps(write.body)
@@ -245,6 +256,12 @@ class Executor:
         )
         self._synced.remember(obj.uid, obj.metadata.resource_version, wanted)
         return _UNCHANGED if obj.metadata.resource_version == before else write.updated
+
+    def _applied(self, write: Apply, raw: bytes) -> Event | None:
+        """The object is new."""
+        obj = self._take(write.kind, raw)
+        self._synced.remember(obj.uid, obj.metadata.resource_version, orjson.dumps(write.body))
+        return write.done
 
     async def _patch(self, owner: RayObject, write: Patch) -> Event | None:
         body = write.body
@@ -364,35 +381,6 @@ def _leftovers(wanted: dict[str, Any], live: dict[str, Any]) -> dict[str, Any]:
 def _random_text(size: int) -> str:
     """A value for a Secret's ``data``: the base64 text of *size* random bytes, encoded once more as ``data`` wants it."""
     return base64.b64encode(base64.b64encode(secrets.token_bytes(size))).decode()
-
-
-def _is_foreign(obj: Object, owner: RayObject) -> bool:
-    controller = obj.metadata.controller
-    return controller is None or controller.uid != owner.uid
-
-
-def _is_in_the_way(live: Object, owner: RayObject, write: Apply) -> bool:
-    """Whether *live* is not the owner's to change. What is meant to have no owner may be shared."""
-    return _is_foreign(live, owner) and not (live.metadata.controller is None and _wants_no_owner(write))
-
-
-def _is_of_namesake(obj: Object, owner: RayObject) -> bool:
-    """Whether *obj* belongs to a former object of the owner's name, with which it is about to be collected."""
-    controller = obj.metadata.controller
-    return controller is not None and (controller.kind, controller.name) == (owner.kind, owner.name)
-
-
-def _wants_no_owner(write: Apply) -> bool:
-    return not write.body.get("metadata", {}).get("ownerReferences")
-
-
-def _not_owned(write: Write, owner: RayObject, live: Object) -> str:
-    if _is_of_namesake(live, owner):
-        return f"{write.kind.kind} {write.namespace}/{write.name} still belongs to a former {owner.kind} of this name"
-    return (
-        f"{write.kind.kind} {write.namespace}/{write.name} already exists and is not owned by this {owner.kind}; "
-        f"rename one of them"
-    )
 
 
 def _batches(stage: Stage) -> Iterator[list[Write]]:

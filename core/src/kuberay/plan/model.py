@@ -70,6 +70,9 @@ class Apply(Write):
     subresource: str = ""
     create_only: bool = False
     """Leave an existing object alone, whatever it says (KubeRay's create-once objects and users' own)."""
+    guarded: bool = False
+    """What is wanted contradicts anybody else's object of that name (a selector with our labels), so the API server itself
+    keeps it from being taken over, and nobody need look first."""
     yields: bool = False
     """Leave an object that others own alone without an error: the next plan sees it and says so."""
 

@@ -74,12 +74,12 @@ def test_a_start_is_told_when_it_takes_longer_than_a_moment(kubernetes: Any, clu
     tiny.run_pods = False
     tiny.reconcile()
     tiny.cluster["status"] = {}
-    assert tiny.plan().status_delay == timedelta(seconds=2), "the pods were made just now"
-    tiny.now += timedelta(seconds=2)
+    assert tiny.plan().status_delay == timedelta(seconds=3), "the pods were made just now"
+    tiny.now += timedelta(seconds=3)
     assert tiny.plan().status_delay == timedelta(0)
     for name in tiny.pods:
         tiny.set_pod(name, phase="Running", ready=False)
-    assert tiny.plan().status_delay == timedelta(seconds=1), "but no longer than three seconds, whatever the pods do"
+    assert tiny.plan().status_delay == timedelta(seconds=2), "but no longer than five seconds, whatever the pods do"
     for name in tiny.pods:
         tiny.set_pod(name, phase="Running", ready=True)
     plan = tiny.plan()

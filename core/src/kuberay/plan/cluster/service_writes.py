@@ -93,5 +93,12 @@ def _apply(cluster: ClusterPass, body: dict[str, Any], *, told: bool = True) -> 
         return Create(kind=SERVICE, namespace=cluster.namespace, name=name, body=body, done=done, failed=failed)
     updated = Event("UpdatedService", f"Updated {place}", action="Update") if told else None
     return Apply(
-        kind=SERVICE, namespace=cluster.namespace, name=name, body=body, done=done, failed=failed, updated=updated
+        kind=SERVICE,
+        namespace=cluster.namespace,
+        name=name,
+        body=body,
+        done=done,
+        failed=failed,
+        updated=updated,
+        guarded=True,
     )

@@ -24,12 +24,14 @@ SUSPENDED = "suspended"
 
 PROGRESS_INTERVAL = timedelta(seconds=10)
 """The longest that progress stays untold while pods keep changing; transitions are told at once."""
-FIRST_WORD = timedelta(seconds=3)
+FIRST_WORD = timedelta(seconds=5)
 """How long after its first pod a RayCluster that starts as it should may be without any status: most of what could be said
 then is news of the past when the pods come up quickly."""
+QUIET_AT_FIRST = timedelta(seconds=3)
 QUIET_WHEN_STARTING = timedelta(seconds=2)
 QUIET_WHEN_READY = timedelta(seconds=0.5)
-"""How long pods must have been unchanged before progress is written, before and after the first readiness."""
+"""How long pods must have been unchanged before progress is written: for the first time, before and after the first
+readiness."""
 
 _PROGRESS = (
     "readyWorkerReplicas",
@@ -141,7 +143,7 @@ def write_delay(old: Mapping[str, Any], new: Mapping[str, Any], now: datetime, p
     if not changes:
         return timedelta(0)
     if not written and _just_starts(old, new):
-        return max(min(changes[0] + FIRST_WORD, changes[-1] + QUIET_WHEN_STARTING) - now, timedelta(0))
+        return max(min(changes[0] + FIRST_WORD, changes[-1] + QUIET_AT_FIRST) - now, timedelta(0))
     if not written or not _only_progress(old, new):
         return timedelta(0)
     try:

@@ -1,0 +1,40 @@
+"""Whether an object that has the name of a wanted one is its owner's to change, and what is said when it is not.
+
+Decided by the controller reference alone; labels make nothing ours.
+"""
+
+from __future__ import annotations
+
+from kuberay.api.objects import Object, RayObject
+from kuberay.plan.model import Apply, Write
+
+
+def is_foreign(obj: Object, owner: RayObject) -> bool:
+    """Whether another controller than *owner*, or none, has *obj*."""
+    controller = obj.metadata.controller
+    return controller is None or controller.uid != owner.uid
+
+
+def is_in_the_way(live: Object, owner: RayObject, write: Apply) -> bool:
+    """Whether *live* is not the owner's to change. What is meant to have no owner may be shared."""
+    return is_foreign(live, owner) and not (live.metadata.controller is None and _wants_no_owner(write))
+
+
+def is_of_namesake(obj: Object, owner: RayObject) -> bool:
+    """Whether *obj* belongs to a former object of the owner's name, with which it is about to be collected."""
+    controller = obj.metadata.controller
+    return controller is not None and (controller.kind, controller.name) == (owner.kind, owner.name)
+
+
+def _wants_no_owner(write: Apply) -> bool:
+    return not write.body.get("metadata", {}).get("ownerReferences")
+
+
+def not_owned(write: Write, owner: RayObject, live: Object) -> str:
+    """The error when *live* has the name that *write* wants."""
+    if is_of_namesake(live, owner):
+        return f"{write.kind.kind} {write.namespace}/{write.name} still belongs to a former {owner.kind} of this name"
+    return (
+        f"{write.kind.kind} {write.namespace}/{write.name} already exists and is not owned by this {owner.kind}; "
+        f"rename one of them"
+    )
