@@ -180,17 +180,26 @@ async def _load(client: Client, count: int, concurrency: int) -> dict[str, float
 
 
 async def _watch_ready(client: Client, count: int) -> dict[str, float]:
-    """When each RayCluster's state became ready."""
+    """When each RayCluster's state became ready. A watch that the server ends goes on after a list."""
     ready: dict[str, float] = {}
     path = RAYCLUSTER.path(NAMESPACE)
-    async with client.transport.stream(path, params={"watch": "1"}, idle_timeout=DEADLINE) as (_, lines):
-        async for line in lines:
-            if b'"state":"ready"' in line:
-                name = orjson.loads(line)["object"]["metadata"]["name"]
-                ready.setdefault(name, time.monotonic())
+    while len(ready) < count:
+        listed = orjson.loads((await client.transport.request("GET", path)).body)
+        for item in listed["items"]:
+            _note_ready(ready, item)
+        params = {"watch": "1", "resourceVersion": listed["metadata"]["resourceVersion"]}
+        async with client.transport.stream(path, params=params, idle_timeout=DEADLINE) as (_, lines):
+            async for line in lines:
+                if b'"state":"ready"' in line:
+                    _note_ready(ready, orjson.loads(line)["object"])
                 if len(ready) == count:
-                    return ready
-    raise SystemExit("the watch ended before all clusters were ready")
+                    break
+    return ready
+
+
+def _note_ready(ready: dict[str, float], obj: dict[str, Any]) -> None:
+    if (obj.get("status") or {}).get("state") == "ready":
+        ready.setdefault(obj["metadata"]["name"], time.monotonic())
 
 
 async def _requests(clusters: int) -> dict[str, float]:
