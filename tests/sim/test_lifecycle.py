@@ -152,9 +152,11 @@ def test_extended_and_edited_clusters_come_back(seed: int) -> None:
                 await world.pass_time(random.uniform(0.0, 20.0))
                 operator.start()
             world.server.faults.stop()
-            await world.pass_time(60)
-            assert len(world.server.objects(POD, NAMESPACE)) == 3
-            assert cluster(world)["status"]["state"] == "ready"
+            # As long as a lost watch event may stay unnoticed (`BRISK`), and some time to start pods.
+            await world.until(
+                lambda: len(world.server.objects(POD, NAMESPACE)) == 3 and cluster(world)["status"]["state"] == "ready",
+                within=110,
+            )
             await world.pass_time(until - world.server.clock.now().timestamp() - 1)
             assert len(world.server.objects(POD, NAMESPACE)) == 3
             await world.pass_time(200)

@@ -6,6 +6,7 @@ Kinds whose full content matters (services, role bindings, pod groups, …) are 
 
 from __future__ import annotations
 
+import sys
 from datetime import datetime
 from typing import Any
 
@@ -13,6 +14,8 @@ import msgspec
 import orjson
 
 from kuberay.api.kinds import Kind
+
+_ENCODER = msgspec.json.Encoder()
 
 
 class OwnerReference(msgspec.Struct, rename="camel", gc=False):
@@ -142,9 +145,30 @@ class PodStatus(msgspec.Struct, rename="camel"):
     """The version of the spec that the kubelet works by; 0 where it does not say."""
 
 
+_UNREAD_CONDITIONS = frozenset(("ContainersReady", "Initialized", "PodReadyToStartContainers"))
+"""Conditions of a pod that no decision looks at; every pod has them."""
+_MOST_SHARED = 10_000
+_shared_containers: dict[bytes, list[Container]] = {}
+
+
 class Pod(Object, kw_only=True):
+    """There are thousands of them, so what is equal in many is kept once, and what nobody reads is not kept."""
+
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+    def __post_init__(self) -> None:
+        metadata, spec, status = self.metadata, self.spec, self.status
+        metadata.labels = {sys.intern(key): sys.intern(value) for key, value in metadata.labels.items()}
+        if any(condition.type in _UNREAD_CONDITIONS for condition in status.conditions):
+            status.conditions = [c for c in status.conditions if c.type not in _UNREAD_CONDITIONS]
+        key = _ENCODER.encode(spec.containers)
+        shared = _shared_containers.get(key)
+        if shared is None:
+            if len(_shared_containers) >= _MOST_SHARED:
+                _shared_containers.clear()
+            shared = _shared_containers[key] = spec.containers
+        spec.containers = shared
 
 
 class JobStatus(msgspec.Struct, rename="camel"):

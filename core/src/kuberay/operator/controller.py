@@ -43,6 +43,9 @@ PlanFunction = Callable[[Observed], Plan]
 CHILD_DELAY = 0.1
 """Seconds a change of a child waits for others before its owner is looked at."""
 
+BUSY = 100
+"""From how many waiting keys on plans are told that others wait."""
+
 MAX_ROUNDS = 4
 """Plans per pass: each round sees what the one before wrote. More would mean two rules undo each other."""
 
@@ -231,6 +234,7 @@ class Controller:
             config=setup.config,
             gates=setup.gates,
             hooks=setup.hooks,
+            busy=len(self.queue) > BUSY,
             failure=outcome.failure if outcome is not None else None,
         )
 

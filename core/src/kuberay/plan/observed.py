@@ -73,6 +73,8 @@ class Observed:
     config: PlanConfig = field(default_factory=PlanConfig)
     gates: Mapping[str, bool] = field(default_factory=dict)
     hooks: Hooks = field(default_factory=NoHooks)
+    busy: bool = False
+    """Whether many objects wait for their turn, so that what may wait should."""
     failure: WriteFailure | None = None
     """Set when the writes of this very pass failed and only the status is still to be decided."""
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from kuberay.api.kinds import POD, SERVICE
+from kuberay.plan.cluster import plan_cluster
 from kuberay.plan.model import Create
 
 
@@ -84,6 +86,16 @@ def test_a_start_is_told_when_it_takes_longer_than_a_moment(kubernetes: Any, clu
         tiny.set_pod(name, phase="Running", ready=True)
     plan = tiny.plan()
     assert (plan.status["state"], plan.status_delay) == ("ready", timedelta(0))
+
+
+def test_a_start_may_wait_longer_while_others_wait_for_their_turn(kubernetes: Any, cluster: Any) -> None:
+    tiny = kubernetes(cluster())
+    tiny.run_pods = False
+    tiny.reconcile()
+    tiny.cluster["status"] = {}
+    tiny.now += timedelta(seconds=10)
+    assert plan_cluster(tiny.observe()).status_delay == timedelta(0)
+    assert plan_cluster(replace(tiny.observe(), busy=True)).status_delay == timedelta(seconds=8)
 
 
 def test_a_start_that_does_not_go_well_is_told_at_once(kubernetes: Any, cluster: Any) -> None:

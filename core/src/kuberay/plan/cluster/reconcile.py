@@ -283,7 +283,9 @@ class _Pass:
         if differs(obj.status, status):
             self.plan.status = status
             if not self.plan.events:  # What is told by event is told with its status, and once.
-                self.plan.status_delay = write_delay(obj.status, status, now, cluster.children.pods)
+                self.plan.status_delay = write_delay(
+                    obj.status, status, now, cluster.children.pods, busy=cluster.observed.busy
+                )
 
     def _waiting(self, suspend: SuspendDecision, missing: str) -> str:
         if missing:

@@ -27,6 +27,8 @@ PROGRESS_INTERVAL = timedelta(seconds=10)
 FIRST_WORD = timedelta(seconds=5)
 """How long after its first pod a RayCluster that starts as it should may be without any status: most of what could be said
 then is news of the past when the pods come up quickly."""
+BACKLOG = 6
+"""So many times longer while many objects wait: pods that run by now are seen to run late."""
 QUIET_AT_FIRST = timedelta(seconds=3)
 QUIET_WHEN_STARTING = timedelta(seconds=2)
 QUIET_WHEN_READY = timedelta(seconds=0.5)
@@ -132,8 +134,10 @@ def differs(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     return any(_value(old, name) != _value(new, name) for name in _COMPARED) or _conditions(old) != _conditions(new)
 
 
-def write_delay(old: Mapping[str, Any], new: Mapping[str, Any], now: datetime, pods: Sequence[Pod]) -> timedelta:
-    """How long *new* may wait for more news.
+def write_delay(
+    old: Mapping[str, Any], new: Mapping[str, Any], now: datetime, pods: Sequence[Pod], *, busy: bool = False
+) -> timedelta:
+    """How long *new* may wait for more news; a mere start waits longer while others wait for their turn (*busy*).
 
     Progress waits until the pods have been quiet for a moment, but no longer than `PROGRESS_INTERVAL` after the first
     change that is still untold: a burst of pods becoming ready is told once, and a slow start is told as it goes.
@@ -143,7 +147,8 @@ def write_delay(old: Mapping[str, Any], new: Mapping[str, Any], now: datetime, p
     if not changes:
         return timedelta(0)
     if not written and _just_starts(old, new):
-        return max(min(changes[0] + FIRST_WORD, changes[-1] + QUIET_AT_FIRST) - now, timedelta(0))
+        patience = BACKLOG if busy else 1
+        return max(min(changes[0] + patience * FIRST_WORD, changes[-1] + patience * QUIET_AT_FIRST) - now, timedelta(0))
     if not written or not _only_progress(old, new):
         return timedelta(0)
     try:
