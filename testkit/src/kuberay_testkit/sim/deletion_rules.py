@@ -11,7 +11,8 @@ from typing import Any
 from kuberay.api import kinds
 from kuberay.api.conditions import ClusterCondition
 from kuberay.api.kinds import POD, RAYCLUSTER, RAYJOB
-from kuberay.api.names import HEAD, LABEL_NODE_TYPE, LABEL_REPLICA_NAME, WORKER
+from kuberay.api.names import ANNOTATION_FT_DELETION_TIMEOUT, HEAD, LABEL_NODE_TYPE, LABEL_REPLICA_NAME, WORKER
+from kuberay.api.times import parse_time
 
 from kuberay_testkit.sim.cluster_facts import (
     SpecHistory,
@@ -31,6 +32,10 @@ from kuberay_testkit.sim.store import Change, Stored
 
 _OWNERLESS = (RAYCLUSTER, RAYJOB, kinds.LEASE, kinds.EVENT)
 """What an operator writes without owning it."""
+
+
+_PATIENCE = 300
+"""Seconds that the deletion of a RayCluster may take without an annotation."""
 
 
 class OnlyItsOwn:
@@ -181,13 +186,18 @@ def _replica_of(server: SimServer, uid: str, pod: Stored, group: Mapping[str, An
 
 
 def finalizer_last(server: SimServer, change: Change) -> None:
-    """A finalizer of ours goes only when no pod of the cluster that was ever started runs any more."""
+    """A finalizer of ours goes only when no pod of the cluster that was ever started runs any more, or when the time is over
+    that a deletion may take (spec raycluster.md 6.1): pods that could not be told to go by then are collected."""
     stored, before = change.stored, change.previous
     if stored.key.kind != RAYCLUSTER or before is None or not before.deleting:
         return
     had = [name for name in before.metadata.get("finalizers") or () if name.startswith("ray.io/")]
     kept = () if change.type == "DELETED" else stored.metadata.get("finalizers") or ()
     if set(had) <= set(kept):
+        return
+    metadata = before.metadata
+    seconds = int((metadata.get("annotations") or {}).get(ANNOTATION_FT_DELETION_TIMEOUT, _PATIENCE))
+    if (server.now() - parse_time(metadata["deletionTimestamp"])).total_seconds() >= seconds:
         return
     running = [
         pod.key.name
