@@ -78,7 +78,8 @@ async def _operator(client: Client, arguments: argparse.Namespace) -> dict[str, 
         start_cost = cost(process.pid)
         server = _server()
         before = _costs(server)
-        watcher = asyncio.create_task(_watch_ready(client, arguments.clusters))
+        # In a thread of its own: a watch that is read late is ended by the API server and costs a list of everything.
+        watcher = asyncio.create_task(asyncio.to_thread(_watch_in_thread, arguments.clusters))
         await asyncio.sleep(0.5)
         started = time.monotonic()
         created = await _load(client, arguments.clusters, arguments.concurrency)
@@ -122,6 +123,7 @@ async def _operator(client: Client, arguments: argparse.Namespace) -> dict[str, 
             "settled_seconds": arguments.quiet,
             "pods": pods,
             "pods_wanted": arguments.clusters * (WORKERS + 1),
+            "apiserver_counts": await _server_counts(client),
             **spent,
             **phases,
         }
@@ -177,6 +179,32 @@ async def _load(client: Client, count: int, concurrency: int) -> dict[str, float
         for _ in range(concurrency):
             group.create_task(worker())
     return created
+
+
+def _watch_in_thread(count: int) -> dict[str, float]:
+    async def watch() -> dict[str, float]:
+        transport = HttpTransport(await connect(), user_agent="kuberay-bench-watch")
+        try:
+            return await _watch_ready(Client(transport), count)
+        finally:
+            await transport.close()
+
+    return asyncio.run(watch())
+
+
+async def _server_counts(client: Client) -> dict[str, float]:
+    """How often the API server listed RayClusters and pods, and how many watches it ended because they were read late."""
+    text = (await client.transport.request("GET", "/metrics")).body.decode()
+    found: Counter[str] = Counter()
+    for line in text.splitlines():
+        name, _, labels = line.partition("{")
+        if name == "apiserver_request_total" and 'verb="LIST"' in labels:
+            for resource in ("rayclusters", "pods"):
+                if f'resource="{resource}"' in labels:
+                    found[f"lists of {resource}"] += float(line.rpartition(" ")[2])
+        elif name == "apiserver_terminated_watchers_total":
+            found["watches ended"] += float(line.rpartition(" ")[2])
+    return dict(found)
 
 
 async def _watch_ready(client: Client, count: int) -> dict[str, float]:
