@@ -98,7 +98,7 @@ FIGURES = {
         ({"seconds": 16.0}, ["time over the floor's"]),
         ({"operator_cpu": 20.0, "pods": 4001}, ["operator CPU per 1,000, s", "pods beyond those wanted"]),
         (
-            {"deletion_seconds": 23.0, "edit_status_p99": 1.1},
+            {"deletion_seconds": 26.0, "edit_status_p99": 1.1},
             ["edit to status, p99 s", "deletion over the garbage collector's"],
         ),
     ],
