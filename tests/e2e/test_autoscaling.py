@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import subprocess
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import yaml
+from waiting import eventually
 
 from dev.demo import workload
 from dev.demo.kubectl import Kubectl
@@ -105,10 +104,3 @@ def group(kubectl: Kubectl, namespace: str) -> dict[str, Any]:
     assert cluster is not None
     found: dict[str, Any] = cluster["spec"]["workerGroupSpecs"][0]
     return found
-
-
-def eventually(check: Callable[[], bool], seconds: float, what: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not check():
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:.0f} s"
-        time.sleep(1)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 import yaml
+from waiting import eventually
 
 from dev.demo import workload
 from dev.demo.kubectl import Kubectl, KubectlError
@@ -137,10 +136,3 @@ def keys(kubectl: Kubectl, namespace: str) -> list[str]:
     """All keys in Redis."""
     command = 'redis-cli --no-auth-warning -a "$REDIS_PASSWORD" --raw keys "*"'
     return kubectl.run("-n", namespace, "exec", "redis", "--", "sh", "-c", command).splitlines()
-
-
-def eventually(check: Callable[[], bool], seconds: float, what: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not check():
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:.0f} s"
-        time.sleep(1)

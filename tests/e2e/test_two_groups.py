@@ -6,12 +6,12 @@ The job that runs on the other group must not notice any of it.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import yaml
+from waiting import eventually
 
 from dev.demo import workload
 from dev.demo.install import OUR_RAY_IMAGE
@@ -81,13 +81,6 @@ def pods(kubectl: Kubectl, namespace: str, group: str) -> dict[str, dict[str, An
 
 def ready(pod: dict[str, Any]) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", []))
-
-
-def eventually(check: Callable[[], bool], seconds: float, what: str) -> None:
-    deadline = time.monotonic() + seconds
-    while not check():
-        assert time.monotonic() < deadline, f"{what}: not within {seconds:.0f} s"
-        time.sleep(1)
 
 
 def ray_nodes(kubectl: Kubectl, namespace: str, group: str) -> int:

@@ -148,7 +148,7 @@ class OwnerContext:
     owner_reference: Manifest = field(default_factory=dict)
     """Controller owner reference to put on children. The core adds it where a plugin leaves it out."""
     pods: LivePods = _no_pods
-    """A RayCluster's pods; for other owners none."""
+    """Pods the owner itself controls: a RayCluster's head and workers; a RayJob has none."""
     children: LiveChildren = _no_children
     cluster_domain: str = "cluster.local"
     """DNS domain of the Kubernetes cluster."""

@@ -206,8 +206,7 @@ class Executor:
         except (ApiError, TransportError):
             self._unsure.setdefault(owner.uid, []).append(write)
             raise cause from None
-        controller = obj.metadata.controller
-        if not write.any_owner and (controller is None or controller.uid != owner.uid):
+        if not write.any_owner and is_foreign(obj, owner):
             raise NotOwnedError(not_owned(write, owner, obj)) from None
         return known is None or known.uid != obj.uid
 

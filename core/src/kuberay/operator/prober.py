@@ -113,8 +113,10 @@ class Prober:
             # An unreachable head is asked less often, but often enough to notice its return within half a minute.
             seconds = probe.interval.total_seconds()
             if isinstance(probe, DrainProbe) and failures == 1:
-                seconds = _SECOND_TRY / 2
-            await asyncio.sleep(min(seconds * 2 ** min(failures, 4), max(30.0, seconds)))
+                pause = _SECOND_TRY
+            else:
+                pause = min(seconds * 2 ** min(failures, 4), max(30.0, seconds))
+            await asyncio.sleep(pause)
 
     async def _ask(self, probe: Probe) -> ProbeResult:
         now = self._clock.now()

@@ -62,15 +62,11 @@ def owner_context(
         gates=observed.gates,
         lookup=_lookup(observed, lookups),
         owner_reference=owner_reference(kind, obj),
-        pods=partial(_live_pods, observed) if kind == RAYCLUSTER else _no_pods,
+        pods=partial(_live_pods, observed),
         children=partial(_children, observed),
         cluster_domain=observed.config.cluster_domain,
         login_shell=observed.config.login_shell,
     )
-
-
-def _no_pods() -> Sequence[LivePod]:
-    return ()
 
 
 def _live_pods(observed: Observed) -> list[LivePod]:

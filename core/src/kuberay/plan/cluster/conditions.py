@@ -22,6 +22,7 @@ from kuberay.api.conditions import (
     set_condition,
 )
 from kuberay.api.objects import Pod
+from kuberay.plan.cluster.pod_health import pod_condition
 from kuberay.plan.model import WriteFailure
 
 GROUP_REMOVED = "WorkerGroupRemoved"
@@ -85,7 +86,7 @@ class Conditions:
             else:
                 self.set(kind, FALSE, ClusterReason.HEAD_POD_NOT_FOUND, "Head Pod not found")
             return
-        ready = next((condition for condition in pod.status.conditions if condition.type == "Ready"), None)
+        ready = pod_condition(pod, "Ready")
         if ready is None:
             self.set(kind, FALSE, ClusterReason.UNKNOWN)
             return

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from kuberay.api.objects import ContainerStateDetail, Pod
+from kuberay.api.objects import Condition, ContainerStateDetail, Pod
 
 
 def is_over(pod: Pod) -> bool:
@@ -22,14 +22,19 @@ def is_ready(pod: Pod) -> bool:
     return all(condition.status == "True" for condition in pod.status.conditions if condition.type == "Ready")
 
 
+def pod_condition(pod: Pod, type_: str) -> Condition | None:
+    """The pod's condition of that type, whatever its status."""
+    return next((condition for condition in pod.status.conditions if condition.type == type_), None)
+
+
 def unschedulable_since(pod: Pod) -> datetime | None:
     """Since when the scheduler has found no node for the pod; None when it has one, or was not looked at."""
     if pod.status.phase not in ("", "Pending"):
         return None
-    for condition in pod.status.conditions:
-        if condition.type == "PodScheduled" and condition.status == "False" and condition.reason == "Unschedulable":
-            return condition.last_transition_time or pod.metadata.creation_timestamp
-    return None
+    scheduled = pod_condition(pod, "PodScheduled")
+    if scheduled is None or (scheduled.status, scheduled.reason) != ("False", "Unschedulable"):
+        return None
+    return scheduled.last_transition_time or pod.metadata.creation_timestamp
 
 
 def ray_terminated(pod: Pod) -> ContainerStateDetail | None:

@@ -13,7 +13,7 @@ from kuberay.api.conditions import FALSE, TRUE, UNKNOWN, TroubleReason
 from kuberay.api.objects import Condition, ContainerStateDetail, ContainerStatus, Pod
 from kuberay.api.times import format_time
 from kuberay.plan.build.wait_gcs import NAME as WAIT_GCS
-from kuberay.plan.cluster.pod_health import describe, is_over, is_ready
+from kuberay.plan.cluster.pod_health import describe, is_over, is_ready, pod_condition
 
 SCHEDULING = timedelta(seconds=10)
 """The scheduler found no node."""
@@ -56,8 +56,8 @@ def find_trouble(pod: Pod, now: datetime) -> Trouble | None:
     born = pod.metadata.creation_timestamp or now
     lost = _node_lost(pod)
     if lost:
-        return Trouble(TroubleReason.NODE_LOST, lost, _since(_condition(pod, "Ready"), born) + SCHEDULING)
-    scheduled = _condition(pod, "PodScheduled")
+        return Trouble(TroubleReason.NODE_LOST, lost, _since(pod_condition(pod, "Ready"), born) + SCHEDULING)
+    scheduled = pod_condition(pod, "PodScheduled")
     if scheduled is not None and scheduled.status == FALSE:
         gated = scheduled.reason == "SchedulingGated"
         reason = TroubleReason.SCHEDULING_GATED if gated else TroubleReason.UNSCHEDULABLE
@@ -97,7 +97,7 @@ def _container(pod: Pod, status: ContainerStatus, started: datetime, *, first: b
     if first:
         text = f"the init container {name} has not ended yet"
         return Trouble(TroubleReason.CONTAINERS_CREATING, text, begun + PREPARING)
-    since = max(begun, _since(_condition(pod, "Ready"), begun))
+    since = max(begun, _since(pod_condition(pod, "Ready"), begun))
     return Trouble(TroubleReason.CONTAINERS_NOT_READY, f"container {name} runs but is not ready", since + PROBING)
 
 
@@ -142,7 +142,7 @@ def _crashes(status: ContainerStatus, ended: ContainerStateDetail | None, starte
 
 def _unready(pod: Pod, born: datetime) -> Trouble:
     """All containers are fine and the pod is not: a readiness gate."""
-    ready = _condition(pod, "Ready")
+    ready = pod_condition(pod, "Ready")
     text = _one_line(ready.message) if ready is not None else ""
     reason = TroubleReason.CONTAINERS_NOT_READY
     return Trouble(reason, text or "it runs but is not ready", _since(ready, born) + PROBING)
@@ -155,7 +155,7 @@ def _going(pod: Pod) -> Trouble:
     lost = _node_lost(pod)
     if lost:
         return Trouble(TroubleReason.NODE_LOST, f"{lost}; it counts until it is gone", deadline)
-    target = _condition(pod, "DisruptionTarget")
+    target = pod_condition(pod, "DisruptionTarget")
     if target is not None and target.status == TRUE:
         preempted = target.reason == "PreemptionByScheduler"
         reason = TroubleReason.PREEMPTED if preempted else TroubleReason.EVICTED
@@ -167,7 +167,7 @@ def _going(pod: Pod) -> Trouble:
 
 def _node_lost(pod: Pod) -> str:
     """Whether Kubernetes gave the pod up because its node is silent; empty when not."""
-    ready, target = _condition(pod, "Ready"), _condition(pod, "DisruptionTarget")
+    ready, target = pod_condition(pod, "Ready"), pod_condition(pod, "DisruptionTarget")
     silent = (
         pod.status.phase == "Unknown"
         or (ready is not None and ready.status == UNKNOWN)
@@ -181,10 +181,6 @@ def _node_lost(pod: Pod) -> str:
 
 def _all_run(pod: Pod) -> bool:
     return bool(pod.status.container_statuses) and all(status.ready for status in pod.status.container_statuses)
-
-
-def _condition(pod: Pod, type_: str) -> Condition | None:
-    return next((condition for condition in pod.status.conditions if condition.type == type_), None)
 
 
 def _since(condition: Condition | None, otherwise: datetime) -> datetime:

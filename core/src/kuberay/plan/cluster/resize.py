@@ -20,6 +20,7 @@ from kuberay.api.objects import Condition, Container, Pod
 from kuberay.plan.build.start_params import complete
 from kuberay.plan.cluster.deletions import failure
 from kuberay.plan.cluster.pod_decision import ClusterPass
+from kuberay.plan.cluster.pod_health import pod_condition
 from kuberay.plan.model import Event, Patch
 
 RESIZABLE = ("cpu", "memory")
@@ -59,19 +60,19 @@ def resize_state(cluster: ClusterPass, pod: Pod, group: GroupSpec, node_type: st
     pairs = _pairs(pod, group)
     if pairs is None:
         return "impossible"
-    pending = _condition(pod, "PodResizePending")
+    pending = _true(pod, "PodResizePending")
     if pending is not None and _given_up(cluster, pending):
         return "impossible"
     if any(live != wanted for live, wanted in pairs):
         return "possible" if _possible(pod, group, node_type, pairs) else "impossible"
     seen = pod.status.observed_generation
     unseen = 0 < seen < pod.metadata.generation
-    return "under way" if unseen or pending or _condition(pod, "PodResizeInProgress") else "done"
+    return "under way" if unseen or pending or _true(pod, "PodResizeInProgress") else "done"
 
 
 def why_not_yet(pod: Pod) -> str:
     """What the kubelet says about a change of size that is not done; empty when it says nothing."""
-    found = _condition(pod, "PodResizePending") or _condition(pod, "PodResizeInProgress")
+    found = _true(pod, "PodResizePending") or _true(pod, "PodResizeInProgress")
     return " ".join(f"{found.reason} {found.message}".split()) if found is not None else ""
 
 
@@ -176,8 +177,9 @@ def _size(limits: Amounts, requests: Amounts) -> Size:
     )
 
 
-def _condition(pod: Pod, type_: str) -> Condition | None:
-    return next((found for found in pod.status.conditions if found.type == type_ and found.status == TRUE), None)
+def _true(pod: Pod, type_: str) -> Condition | None:
+    found = pod_condition(pod, type_)
+    return found if found is not None and found.status == TRUE else None
 
 
 def _given_up(cluster: ClusterPass, pending: Condition) -> bool:
