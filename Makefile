@@ -10,6 +10,9 @@ IMAGE ?=
 RAY_IMAGE ?=
 # bench: how many RayClusters.
 CLUSTERS ?= 1000
+# bench-jobs: how many RayJobs, and how many of their dashboards hang in the last run.
+JOBS ?= 1000
+HUNG ?= 50
 # sim: how many steps at least, or one seed only, to play a failure again (make sim SEED=42).
 STEPS ?= 1000000
 SEED ?=
@@ -105,6 +108,14 @@ bench-large: sync cluster-build ## the same with five times as many, beside the 
 	bench/scenario.sh --clusters $$((5 * $(CLUSTERS))) --floor > .cache/bench/large-floor.json
 	bench/scenario.sh --clusters $$((5 * $(CLUSTERS))) > .cache/bench/large.json
 	$(BIN)/python -m bench.growth $(addprefix .cache/bench/,floor.json operator.json large-floor.json large.json)
+
+.PHONY: bench-jobs
+bench-jobs: sync cluster-build ## JOBS RayJobs in HTTP mode against simulated dashboards, HUNG of which hang (docs/performance.md)
+	@mkdir -p .cache/bench
+	bench/jobs.sh --jobs $$(($(JOBS) / 4)) > .cache/bench/jobs-small.json
+	bench/jobs.sh --jobs $(JOBS) > .cache/bench/jobs.json
+	bench/jobs.sh --jobs $(JOBS) --hung $(HUNG) > .cache/bench/jobs-hung.json
+	$(BIN)/python -m bench.jobs_report $(addprefix .cache/bench/,jobs-small.json jobs.json jobs-hung.json)
 
 # --- code ------------------------------------------------------------------------------------------------------------
 

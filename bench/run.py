@@ -8,18 +8,15 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import os
 import signal
 import statistics
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import aiohttp
 import orjson
 from kuberay.api.kinds import NAMESPACE as NAMESPACE_KIND
 from kuberay.api.kinds import POD, RAYCLUSTER, SERVICE, Kind
@@ -29,11 +26,11 @@ from kuberay.kube.errors import AlreadyExistsError
 from kuberay.kube.http import HttpTransport
 
 from bench.floor import make_all
+from bench.measure import COMMAND, costs, environment, leads, object_requests, passes, requests, start_operator
 from bench.phases import deletion, edits
-from bench.processes import Cost, cost, find_component
+from bench.processes import Cost, cost
 from bench.workload import NAMESPACE, WORKERS, raycluster
 
-METRICS = "127.0.0.1:18080"
 DEADLINE = 900.0
 
 
@@ -51,8 +48,7 @@ async def main(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 async def _floor(client: Client, arguments: argparse.Namespace) -> dict[str, Any]:
-    server = _server()
-    before = _costs(server)
+    before = costs()
     started = time.monotonic()
     await make_all(client, arguments.clusters, arguments.concurrency, {"Pod": POD, "Service": SERVICE})
     await _until(lambda: _running_pods(client), arguments.clusters * (WORKERS + 1))
@@ -60,24 +56,18 @@ async def _floor(client: Client, arguments: argparse.Namespace) -> dict[str, Any
         "who": "floor",
         "clusters": arguments.clusters,
         "seconds": time.monotonic() - started,
-        **_spent(before, _costs(server), arguments.clusters),
+        **_spent(before, costs(), arguments.clusters),
         **(await deletion(client) if arguments.phases else {}),
     }
 
 
 async def _operator(client: Client, arguments: argparse.Namespace) -> dict[str, Any]:
     log = open(arguments.log, "wb")  # noqa: ASYNC230, SIM115 - handed to the operator's process
-    process = subprocess.Popen(  # noqa: ASYNC220
-        [*arguments.command.split(), "--metrics-addr", METRICS, "--health-probe-bind-address", "127.0.0.1:18082"],
-        stdout=log,
-        stderr=log,
-        env=_environment(),
-    )
+    process = start_operator(arguments.command, log)
     try:
-        await _ready(process)
+        await leads(process)
         start_cost = cost(process.pid)
-        server = _server()
-        before = _costs(server)
+        before = costs()
         # In a thread of its own: a watch that is read late is ended by the API server and costs a list of everything.
         watcher = asyncio.create_task(asyncio.to_thread(_watch_in_thread, arguments.clusters))
         await asyncio.sleep(0.5)
@@ -88,20 +78,20 @@ async def _operator(client: Client, arguments: argparse.Namespace) -> dict[str, 
         ready = await asyncio.wait_for(watcher, DEADLINE)
         seconds = max(ready.values()) - started
         waits = sorted(ready[name] - created[name] for name in created)
-        spent = _spent(before, _costs(server), arguments.clusters)
+        spent = _spent(before, costs(), arguments.clusters)
         end_cost = cost(process.pid)
         await asyncio.sleep(3)  # events are sent beside the passes and may still be under way
-        requests = await _requests(arguments.clusters)
+        sent = await requests(arguments.clusters)
         pods = await _count(client, POD)
-        quiet_from = await _object_requests()
+        quiet_from = await object_requests()
         await asyncio.sleep(arguments.quiet)
-        quiet = await _object_requests() - quiet_from
+        quiet = await object_requests() - quiet_from
         phases: dict[str, Any] = {}
         if arguments.phases:
             phases = await edits(client, arguments.clusters)
-            before_deletion = await _requests(arguments.clusters)
+            before_deletion = await requests(arguments.clusters)
             phases |= await deletion(client)
-            after = await _requests(arguments.clusters)
+            after = await requests(arguments.clusters)
             phases["deletion_requests_per_cluster"] = {
                 name: round(count - before_deletion.get(name, 0.0), 3)
                 for name, count in after.items()
@@ -117,8 +107,8 @@ async def _operator(client: Client, arguments: argparse.Namespace) -> dict[str, 
             "operator_start_cpu": start_cost.cpu,
             "operator_cpu_per_cluster_ms": 1000 * (end_cost.cpu - start_cost.cpu) / arguments.clusters,
             "operator_peak_rss": end_cost.peak_rss,
-            "requests_per_cluster": requests,
-            "passes_per_cluster": await _passes() / arguments.clusters,
+            "requests_per_cluster": sent,
+            "passes_per_cluster": await passes("raycluster") / arguments.clusters,
             "requests_while_settled": quiet,
             "settled_seconds": arguments.quiet,
             "pods": pods,
@@ -139,30 +129,9 @@ async def _kill(process: subprocess.Popen[bytes], arguments: argparse.Namespace,
     await asyncio.sleep(arguments.kill_after)
     process.kill()
     process.wait()
-    new = subprocess.Popen(process.args, stdout=log, stderr=log, env=_environment())  # noqa: ASYNC220
-    await _ready(new)
+    new = subprocess.Popen(process.args, stdout=log, stderr=log, env=environment())  # noqa: ASYNC220
+    await leads(new)
     return new
-
-
-def _environment() -> dict[str, str]:
-    """Compiled modules may be cached, as they are in any image or installation."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-
-
-async def _ready(process: subprocess.Popen[bytes]) -> None:
-    deadline = time.monotonic() + 60
-    async with aiohttp.ClientSession() as session:
-        while time.monotonic() < deadline:
-            if process.poll() is not None:
-                raise SystemExit(f"the operator ended with exit code {process.returncode}; see its log")
-            try:
-                async with session.get(f"http://{METRICS}/metrics") as answer:
-                    if 'leader_election_master_status{name="ray-operator-leader"} 1.0' in await answer.text():
-                        return
-            except aiohttp.ClientError:
-                pass
-            await asyncio.sleep(0.1)
-    raise SystemExit("the operator did not start within 60 s; see its log")
 
 
 async def _load(client: Client, count: int, concurrency: int) -> dict[str, float]:
@@ -230,32 +199,6 @@ def _note_ready(ready: dict[str, float], obj: dict[str, Any]) -> None:
         ready.setdefault(obj["metadata"]["name"], time.monotonic())
 
 
-async def _requests(clusters: int) -> dict[str, float]:
-    """The operator's own requests by verb and resource."""
-    found: Counter[str] = Counter()
-    async with aiohttp.ClientSession() as session, session.get(f"http://{METRICS}/metrics") as answer:
-        for line in (await answer.text()).splitlines():
-            if line.startswith("kuberay_api_requests_total{"):
-                labels, _, value = line.rpartition(" ")
-                pairs = dict(part.split("=", 1) for part in labels[labels.index("{") + 1 : -1].split(","))
-                found[f"{pairs['verb']} {pairs['resource']}".replace('"', "")] += float(value)
-    return {name: round(value / clusters, 3) for name, value in sorted(found.items()) if value}
-
-
-async def _passes() -> float:
-    """Reconciles of RayClusters so far, from the operator's metrics."""
-    async with aiohttp.ClientSession() as session, session.get(f"http://{METRICS}/metrics") as answer:
-        lines = (await answer.text()).splitlines()
-    mark = 'controller_runtime_reconcile_total{controller="raycluster"'
-    return sum(float(line.rpartition(" ")[2]) for line in lines if line.startswith(mark))
-
-
-async def _object_requests() -> float:
-    """All requests but those that renew the leader's lease, and those of the full lists every ten minutes."""
-    found = await _requests(1)
-    return sum(value for name, value in found.items() if not name.endswith("leases") and not name.startswith("list "))
-
-
 async def _until(measure: Callable[[], Awaitable[int]], wanted: int) -> None:
     deadline = time.monotonic() + DEADLINE
     while await measure() < wanted:
@@ -280,22 +223,6 @@ async def _count(client: Client, kind: Kind, field: str = "") -> int:
     return len(page["items"]) + int(page["metadata"].get("remainingItemCount") or 0)
 
 
-def _server() -> int:
-    pid = find_component("apiserver")
-    if pid is None:
-        raise SystemExit("no API server in this network; run through: dev/cluster exec")
-    return pid
-
-
-def _costs(server: int) -> dict[str, Cost]:
-    found = {"apiserver": cost(server)}
-    for name in ("etcd", "fakekubelet", "controller-manager"):
-        pid = find_component(name)
-        if pid is not None:
-            found[name] = cost(pid)
-    return found
-
-
 def _spent(before: dict[str, Cost], after: dict[str, Cost], clusters: int) -> dict[str, Any]:
     spent = {f"{name}_cpu": after[name].cpu - before[name].cpu for name in before if name in after}
     return {**spent, "apiserver_cpu_per_cluster_ms": 1000 * spent["apiserver_cpu"] / clusters}
@@ -309,9 +236,6 @@ if __name__ == "__main__":
     parser.add_argument("--kill-after", type=float, default=0.0, help="SIGKILL the operator this long after the load")
     parser.add_argument("--phases", action="store_true", help="also measure edits, and the deletion of everything")
     parser.add_argument("--quiet", type=float, default=10.0, help="seconds to count requests once all is settled")
-    parser.add_argument(
-        "--command",
-        default=f"{sys.executable} -m kuberay.cli.main run --enable-metrics --leader-election-namespace=bench",
-    )
+    parser.add_argument("--command", default=COMMAND)
     parser.add_argument("--log", type=Path, default=Path("/tmp/kuberay-bench-operator.log"))
     print(orjson.dumps(asyncio.run(main(parser.parse_args())), option=orjson.OPT_INDENT_2).decode())

@@ -35,3 +35,15 @@ def raycluster(number: int) -> dict[str, Any]:
             ],
         },
     }
+
+
+def rayjob(number: int) -> dict[str, Any]:
+    """The manifest of the *number*-th RayJob in HTTP mode, on a cluster of its own: a head and one worker."""
+    spec = raycluster(number)["spec"]
+    spec["workerGroupSpecs"][0]["replicas"] = 1
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": {"name": f"job-{number:05d}", "namespace": NAMESPACE},
+        "spec": {"entrypoint": "python train.py", "submissionMode": "HTTPMode", "rayClusterSpec": spec},
+    }

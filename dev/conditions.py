@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kuberay.api.condition_reference import ANY, ENTRIES, RAYCLUSTER, RAYJOB, Entry
+from kuberay.api.condition_reference import ANY, ENTRIES, RAYCLUSTER, RAYCRONJOB, RAYJOB, Entry
 
 _INTRODUCTION = """\
 # Conditions
@@ -17,14 +17,14 @@ acts. A reason `*` stands for any other word: the name of a plugin, or a reason 
 only while they are True. Messages about pods name them (at most three per group) and quote the scheduler, the kubelet
 or the API server.
 
-`kuberay why raycluster/NAME` reads the object, its pods and events, and tells the same in plain words.
+`kuberay why KIND/NAME` ([asking.md](asking.md)) reads the object, its pods and events, and tells the same in plain words.
 """
 
 
 def render() -> str:
     """The whole page."""
     sections = [_INTRODUCTION]
-    for kind in (RAYCLUSTER, RAYJOB):
+    for kind in (RAYCLUSTER, RAYJOB, RAYCRONJOB):
         sections.append(f"## {kind}\n")
         types = list(dict.fromkeys(entry.type for entry in ENTRIES if entry.kind == kind))
         for type_ in types:

@@ -319,3 +319,93 @@ def test_a_lost_pod_counts_as_a_failure():
         server.delete(POD, "default", lost["metadata"]["name"])
     jobs.settle()
     assert job_condition(server.peek(JOB, "default", "j"), "Failed")
+
+
+# -- single containers
+
+
+def two_containers(policy="Never", own=None):
+    body = pod()
+    sidecar = {"name": "sidecar", "image": "busybox:1"} | ({"restartPolicy": own} if own else {})
+    body["spec"] = {"restartPolicy": policy, "containers": [{"name": "main", "image": "busybox:1"}, sidecar]}
+    return body
+
+
+def running(body):
+    server = SimServer()
+    kubelet = SimKubelet(server, delay=(0, 0))
+    server.create(body)
+    kubelet.settle()
+    return server, kubelet
+
+
+def seen(server):
+    """Phase, readiness, and of each container: state, ready, restarts, exit code of the last run."""
+    status = server.peek(POD, "default", "p")["status"]
+    (ready,) = (c for c in status["conditions"] if c["type"] == "Ready")
+    containers = [
+        (
+            next(iter(each["state"])),
+            each["ready"],
+            each["restartCount"],
+            each.get("lastState", {}).get("terminated", {}).get("exitCode"),
+        )
+        for each in status["containerStatuses"]
+    ]
+    return status["phase"], (ready["status"], ready.get("reason", "")), containers
+
+
+MAIN = ("running", True, 0, None)
+ENDED = ("terminated", False, 0, None)
+
+
+@pytest.mark.parametrize(
+    ("policy", "own", "code", "sidecar"),
+    [
+        ("Never", None, 0, ENDED),
+        ("Never", None, 1, ENDED),
+        ("OnFailure", None, 0, ENDED),
+        ("OnFailure", None, 1, ("running", True, 1, 1)),
+        ("Always", None, 0, ("running", True, 1, 0)),
+        ("Never", "OnFailure", 1, ("running", True, 1, 1)),
+        ("Never", "OnFailure", 0, ENDED),
+        ("Always", "Never", 1, ENDED),
+    ],
+)
+def test_one_container_ends(policy, own, code, sidecar):
+    server, kubelet = running(two_containers(policy, own))
+    kubelet.end_container("default", "p", "sidecar", code, "so it goes")
+    kubelet.settle()
+    ready = ("False", "ContainersNotReady") if sidecar is ENDED else ("True", "")
+    assert seen(server) == ("Running", ready, [MAIN, sidecar])
+    status = server.peek(POD, "default", "p")["status"]
+    terminated = (status["containerStatuses"][1]["state"] | status["containerStatuses"][1]["lastState"])["terminated"]
+    assert (terminated["message"], terminated["reason"]) == ("so it goes", "Error" if code else "Completed")
+    (condition,) = (c for c in status["conditions"] if c["type"] == "Ready")
+    assert condition.get("message", "") == ("containers with unready status: [sidecar]" if sidecar is ENDED else "")
+
+
+@pytest.mark.parametrize(
+    ("codes", "phase", "why"), [((0, 0), "Succeeded", "PodCompleted"), ((0, 2), "Failed", "PodFailed")]
+)
+def test_the_last_container_ends_the_pod(codes, phase, why):
+    server, kubelet = running(two_containers())
+    for name, code in zip(("sidecar", "main"), codes, strict=True):
+        kubelet.end_container("default", "p", name, code)
+    kubelet.settle()
+    assert seen(server) == (phase, ("False", why), [ENDED, ENDED])
+
+
+def test_a_container_waits_in_back_off():
+    server, kubelet = running(two_containers(own="OnFailure"))
+    kubelet.end_container("default", "p", "sidecar", 3, starts_again=False)
+    assert seen(server) == ("Running", ("False", "ContainersNotReady"), [MAIN, ("waiting", False, 0, 3)])
+
+
+def test_only_what_runs_ends():
+    server, kubelet = running(two_containers())
+    kubelet.end_container("default", "p", "sidecar")
+    for container in ("sidecar", "nobody"):
+        with pytest.raises(LookupError, match=f"container {container} of pod p does not run"):
+            kubelet.end_container("default", "p", container)
+    assert seen(server)[0] == "Running"

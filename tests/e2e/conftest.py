@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import ledger as ledgers
 import pytest
 
 from dev.demo import evidence, install
@@ -61,3 +63,25 @@ def namespace(kubectl: Kubectl, operator: str, request: pytest.FixtureRequest) -
     kubectl.run("create", "namespace", name)
     yield name
     kubectl.delete("namespace", name)
+
+
+@pytest.fixture(scope="session")
+def ledger(kubectl: Kubectl) -> Iterator[ledgers.Ledger]:
+    """Decides when the jobs of tests end, and knows how often each was run."""
+    yield ledgers.start(kubectl)
+    kubectl.run("delete", "namespace", ledgers.NAMESPACE, "--wait=false")
+
+
+@pytest.fixture(scope="module")
+def chosen(request: pytest.FixtureRequest) -> Callable[[str], list[Any]]:
+    """Gives the values of a parameter in those of the module's tests that are to run: what they need can begin at once, so
+    that their waiting overlaps."""
+
+    def values(name: str) -> list[Any]:
+        found: list[Any] = []
+        for item in request.session.items:
+            if isinstance(item, pytest.Function) and item.path == request.path and hasattr(item, "callspec"):
+                found += [item.callspec.params[name]] if name in item.callspec.params else []
+        return list(dict.fromkeys(found))
+
+    return values

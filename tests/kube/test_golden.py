@@ -106,7 +106,7 @@ def test_a_refused_object_says_so_in_a_condition(replays: Replays, name: str) ->
         return
     assert isinstance(result, Outcome), result
     conditions = {c["type"]: c for c in replays.conditions[name]}
-    found = next(c for kind, c in conditions.items() if kind in ("RayClusterSpecValid", "RayJobSpecValid"))
+    found = next(c for kind, c in conditions.items() if kind in ("RayClusterSpecValid", "Accepted"))
     assert found["status"] == "False"
     path, _, reason = found["message"].partition(": ")
     assert path.split(".")[0] in ("spec", "metadata")

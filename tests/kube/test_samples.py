@@ -24,6 +24,7 @@ from kuberay.api.kinds import (
     PERSISTENT_VOLUME_CLAIM,
     POD,
     RAYCLUSTER,
+    RAYCRONJOB,
     RAYJOB,
     SECRET,
     SERVICE,
@@ -52,6 +53,7 @@ KINDS = {
     kind.kind: kind
     for kind in (
         RAYCLUSTER,
+        RAYCRONJOB,
         RAYJOB,
         SERVICE,
         SECRET,
@@ -107,6 +109,10 @@ def test_a_sample_becomes_what_it_says(plays: Plays, name: str) -> None:
     assert seen.ray
     for manifest in seen.ray:
         _is_unchanged_by_applying_it_again(sample, manifest)
+    if name.startswith("raycronjob"):
+        (cron,) = (obj for obj in seen.ray if obj["kind"] == "RayCronJob")
+        assert {c["type"]: c["status"] for c in cron["status"]["conditions"]} == {"Accepted": "True"}
+        return
     assert seen.clusters, "a RayJob has made its cluster"
     for cluster in seen.clusters:
         status = cluster.get("status") or {}
@@ -206,7 +212,7 @@ async def _play(client: Client, sample: Sample) -> Seen:
         if sample.name != "raycluster-multikueue":
             await world.eventually(lambda: _looks_done(world, sample), seconds=60, what=sample.name)
         return Seen(
-            ray=[*await world.list(RAYCLUSTER), *await world.list(RAYJOB)],
+            ray=[found for kind in (RAYCLUSTER, RAYJOB, RAYCRONJOB) for found in await world.list(kind)],
             clusters=await world.list(RAYCLUSTER),
             pods=await world.list(POD, "ray.io/is-ray-node=yes"),
         )
@@ -230,7 +236,7 @@ async def _apply(client: Client, namespace: str, document: Manifest) -> None:
 
 async def _looks_done(world: World, sample: Sample) -> bool:
     """Whether the end has come that this sample is to come to; what it is like is for the test to say."""
-    done = []
+    done = ["nextScheduleTime" in (cron.get("status") or {}) for cron in await world.list(RAYCRONJOB)]
     for cluster in await world.list(RAYCLUSTER):
         status = cluster.get("status") or {}
         waits = any(condition["type"] == "PluginMissing" for condition in status.get("conditions") or ())

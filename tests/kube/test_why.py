@@ -1,4 +1,4 @@
-"""A cluster that cannot become ready says so in its status and through ``kuberay why``, on a real API server."""
+"""What cannot go on says so in its status and through ``kuberay why``, on a real API server; and ``kuberay diff`` of RayJobs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from kube_world import Operator, World
-from kuberay.api.kinds import POD, RAYCLUSTER, Kind
+from kuberay.api.kinds import POD, RAYCLUSTER, RAYJOB, Kind
 
 QUOTA = Kind("", "v1", "resourcequotas", "ResourceQuota")
 HOLD = "fake-kubelet.kuberay.dev/hold"
@@ -31,9 +31,13 @@ def cluster(replicas: int, **annotations: str) -> dict[str, Any]:
     }
 
 
-def why(world: World, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kuberay.cli.main", "why", "raycluster/ray", "-n", world.namespace, *words]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+def kuberay(world: World, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "kuberay.cli.main", *words, "-n", world.namespace]
+    return subprocess.run(command, capture_output=True, text=True, check=False, input=stdin)
+
+
+def why(world: World, *words: str, what: str = "raycluster/ray") -> subprocess.CompletedProcess[str]:
+    return kuberay(world, "why", what, *words)
 
 
 async def not_ready(world: World, reason: str) -> dict[str, Any]:
@@ -115,6 +119,78 @@ async def test_why_a_worker_finds_no_node(operators: Operator, world: World) -> 
     version = (await world.get(RAYCLUSTER, "ray"))["metadata"]["resourceVersion"]
     await world.settled()
     assert (await world.get(RAYCLUSTER, "ray"))["metadata"]["resourceVersion"] == version
+
+
+def job(name: str, mode: str, **annotations: str) -> dict[str, Any]:
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayJob",
+        "metadata": {"name": name},
+        "spec": {
+            "entrypoint": "python a.py",
+            "submissionMode": mode,
+            "preRunningDeadlineSeconds": 3600,
+            "rayClusterSpec": cluster(1, **annotations)["spec"],
+        },
+    }
+
+
+async def in_state(world: World, name: str, state: str) -> dict[str, Any]:
+    async def check() -> Any:
+        status = (await world.get(RAYJOB, name)).get("status") or {}
+        return status if status.get("jobDeploymentStatus") == state else None
+
+    found: dict[str, Any] = await world.eventually(check, seconds=60)
+    return found
+
+
+async def test_why_a_job_waits_for_its_cluster(operators: Operator, world: World) -> None:
+    operators.ensure()
+    await world.put(job("held", "K8sJobMode", **{HOLD: "true"}))
+    name = (await in_state(world, "held", "Initializing"))["rayClusterName"]
+
+    async def made() -> Any:
+        return await world.pods(group="small")
+
+    (pod,) = await world.eventually(made)
+    message = "0/5 nodes are available: 5 Insufficient memory."
+    scheduled = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+    scheduled["lastTransitionTime"] = pod["metadata"]["creationTimestamp"]
+    await world.patch(POD, pod["metadata"]["name"], {"status": {"conditions": [scheduled]}}, subresource="status")
+
+    async def told_by_cluster() -> bool:
+        status = (await world.get(RAYCLUSTER, name))["status"]
+        return any(condition["type"] == "PodsNotReady" for condition in status["conditions"])
+
+    await world.eventually(told_by_cluster, seconds=30)
+    report = json.loads(why(world, "-o", "json", what="rayjob/held").stdout)
+    assert report["state"] == "starting"
+    assert f"it waits for RayCluster {name} to become ready" in report["summary"]
+    assert [finding["reason"] for finding in report["findings"]] == ["Unschedulable"]
+    assert report["findings"][0]["what"].startswith(f"RayCluster {name}: pod {pod['metadata']['name']} of group small")
+    assert report["ahead"][0]["what"] == "the RayJob fails: PreRunningDeadlineExceeded"
+    assert report["notes"] == []
+
+
+async def test_why_and_diff_of_a_job_that_waits_for_its_id(operators: Operator, world: World) -> None:
+    """RJ-22."""
+    operators.ensure()
+    wanted = job("ask", "InteractiveMode")
+    await world.put(wanted)
+    name = (await in_state(world, "ask", "Waiting"))["rayClusterName"]
+    told = why(world, what="rayjob/ask")
+    assert told.stdout.startswith(f"RayJob {world.namespace}/ask: waiting for a job id\n"), told.stderr
+    assert f"kubectl patch rayjob ask -n {world.namespace} --type merge" in told.stdout
+    wanted["spec"]["rayClusterSpec"]["workerGroupSpecs"][0]["replicas"] = 2
+    wanted["spec"]["preRunningDeadlineSeconds"] = 1
+    answer = kuberay(world, "diff", "-f", "-", "-o", "json", stdin=json.dumps(wanted))
+    assert answer.returncode == 0, answer.stderr
+    (edit,) = json.loads(answer.stdout)
+    (deadline,) = [change for change in edit["changes"] if change["field"] == "spec.preRunningDeadlineSeconds"]
+    assert "the RayJob fails: PreRunningDeadlineExceeded (not at " in deadline["sentence"]
+    del wanted["spec"]["preRunningDeadlineSeconds"]
+    (edit,) = json.loads(kuberay(world, "diff", "-f", "-", "-o", "json", stdin=json.dumps(wanted)).stdout)
+    assert f"RayCluster {name}: spec.workerGroupSpecs[small].replicas 1 -> 2" in edit["atOnce"]
 
 
 async def test_why_of_nothing(operators: Operator, world: World) -> None:

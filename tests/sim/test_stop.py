@@ -10,9 +10,10 @@ from kuberay.kube.lease import LEASE_NAME
 from kuberay_testkit.builders import build_raycluster
 from kuberay_testkit.sim.clock import run_sim
 from kuberay_testkit.sim.faults import Faults
+from kuberay_testkit.sim.heads_world import HeadsWorld
 from kuberay_testkit.sim.operator import OPERATOR_NAMESPACE, RayWorld, SimOperator
 from kuberay_testkit.sim.play import expect_outcome
-from kuberay_testkit.sim.users import NAMESPACE, outcome_of, write_script
+from kuberay_testkit.sim.users import NAMESPACE, write_script
 
 BUSY: dict[str, Faults] = {
     "at rest": Faults(),
@@ -175,7 +176,7 @@ def test_only_the_namespaces_it_is_told_are_served() -> None:
 def test_the_number_of_workers_changes_nothing_but_the_time(workers: int) -> None:
     async def run() -> None:
         script = write_script(3)
-        async with RayWorld(seed=3, outcome=outcome_of) as world:
+        async with HeadsWorld(seed=3) as world:
             SimOperator(world=world, workers=workers).start()
             await script.play(world)
             await world.rest(quiet=100)

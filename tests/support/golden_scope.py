@@ -78,21 +78,34 @@ RAYCLUSTER = [
 RAYJOB = [
     "job-all-limits",
     "job-autoscale",
+    "job-deadline",
+    "job-deadline-shutdown",
+    "job-deletion-legacy",
+    "job-deletion-rules",
     "job-gcsft",
+    "job-http",
+    "job-interactive",
     "job-managed-elsewhere",
     "job-minimal",
     "job-name-47-chars",
     "job-quoting",
     "job-runtime-env",
     "job-selector",
+    "job-selector-missing",
+    "job-sidecar",
     "job-submitter-command",
     "job-submitter-template",
     "job-suspend-resume",
+    "job-suspend-running",
     "job-suspended",
-    "job-deadline",
+    "job-token",
 ]
 
+RAYCRONJOB = ["cron-gate-off", "cron-minute", "cron-suspended", "cron-yearly"]
+
 INVALID = [
+    "cron-bad-schedule",
+    "cron-bad-zone",
     "autoscaler-version",
     "bad-label",
     "collector-no-region",
@@ -152,6 +165,7 @@ VOLCANO = ["volcano-autoscale", "volcano-cluster", "volcano-job", "volcano-legac
 CASES = [
     *(f"raycluster/{name}" for name in RAYCLUSTER),
     *(f"rayjob/{name}" for name in RAYJOB),
+    *(f"raycronjob/{name}" for name in RAYCRONJOB),
     *(f"invalid/{name}" for name in INVALID),
     *(f"volcano/{name}" for name in VOLCANO),
 ]
@@ -166,7 +180,14 @@ def folder(case: str) -> Path:
 OUR_CONDITIONS = frozenset(
     {
         "RayClusterSpecValid",
-        "RayJobSpecValid",
+        "Accepted",
+        "ClusterReady",
+        "Submitted",
+        "Running",
+        "Finished",
+        "Suspended",
+        "StartDelayed",
+        "RayClusterSpecEditIgnored",
         "PodsWaiting",
         "PluginFailed",
         "IngressConflict",
@@ -192,8 +213,10 @@ DIFFERENT: dict[str, str] = {
     "raycluster/params-ports": "the head service's default ports and the metrics port of pods follow the ports given to ray start",
     "volcano/volcano-cluster": "no event tells of pods deleted when there were none",
     "raycluster/suspend-group": "no event tells of pods deleted when there were none",
+    "rayjob/job-minimal": "labels and annotations of the RayJob reach its submitter",
     "rayjob/job-quoting": "operators and quotes of a compound entrypoint reach Ray, not the submitter's shell",
     "rayjob/job-runtime-env": "a dollar sign in the runtime environment is not expanded by the submitter's shell",
+    "raycronjob/cron-minute": "labels and annotations are passed on, and an event tells of the RayJob that was made",
     "invalid/job-bad-runtime-env": "the decoding error is told in plain words, not in Go types",
 }
 """Case to the reason why our answer is another one on purpose."""

@@ -27,6 +27,7 @@ from kuberay.api.kinds import (
     PERSISTENT_VOLUME_CLAIM,
     POD,
     RAYCLUSTER,
+    RAYCRONJOB,
     RAYJOB,
     ROLE,
     ROLE_BINDING,
@@ -52,7 +53,7 @@ CHILD_KINDS = (
     RAYCLUSTER,
     PODGROUP,
 )
-RAY_KINDS = (RAYCLUSTER, RAYJOB)
+RAY_KINDS = (RAYCRONJOB, RAYCLUSTER, RAYJOB)
 
 PODGROUP_CRD = """
 apiVersion: apiextensions.k8s.io/v1

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 from golden_scope import CASES, DIFFERENT, OBSERVED_GENERATION
+from scenario_scope import CASES as PLAYED
+from scenario_scope import SCENARIOS, SCENARIOS_DIFFERENT
 
 PAGE = Path(__file__).parents[2] / "docs" / "differences.md"
 DATA = Path(__file__).parents[2] / "core" / "tests" / "data" / "golden"
@@ -38,3 +40,19 @@ def test_every_recorded_case_of_a_raycluster_is_replayed_on_a_real_api_server() 
     ]
     assert len(clusters) > 90
     assert sorted(set(clusters) - set(CASES)) == []
+
+
+def test_all_scenarios_are_there_to_be_replayed() -> None:
+    areas = [case.partition("/")[0] for case in PLAYED]
+    assert (areas.count("rayjob"), areas.count("raycronjob")) == (60, 8)
+    assert [
+        case for case in PLAYED for file in ("scenario", "expected") if not (SCENARIOS / case / f"{file}.yaml").exists()
+    ] == []
+
+
+def test_a_scenario_that_goes_another_way_says_how_and_is_on_the_page() -> None:
+    assert {case for case in PLAYED if (SCENARIOS / case / "ours.yaml").exists()} == set(SCENARIOS_DIFFERENT)
+    _, _, section = PAGE.read_text().partition("## Scenarios\n")
+    section = section.partition("\n## ")[0]
+    named = [word for word in section.split("`") if word.startswith(("rayjob/", "raycronjob/"))]
+    assert sorted(named) == sorted(SCENARIOS_DIFFERENT)

@@ -9,7 +9,7 @@ from pathlib import Path
 import kuberay
 import pytest
 from kuberay.api.condition_reference import ANY, ENTRIES, RAYCLUSTER, find_entry
-from kuberay.api.conditions import ClusterCondition, ClusterReason, JobCondition, TroubleReason
+from kuberay.api.conditions import ClusterCondition, ClusterReason, CronCondition, JobCondition, TroubleReason
 
 PLAN = Path(next(iter(kuberay.__path__))) / "plan"
 TYPES = {(entry.kind, entry.type) for entry in ENTRIES}
@@ -25,6 +25,11 @@ def test_conditions_of_rayclusters(type_: ClusterCondition) -> None:
 @pytest.mark.parametrize("type_", JobCondition)
 def test_conditions_of_rayjobs(type_: JobCondition) -> None:
     assert ("RayJob", str(type_)) in TYPES
+
+
+@pytest.mark.parametrize("type_", CronCondition)
+def test_conditions_of_raycronjobs(type_: CronCondition) -> None:
+    assert ("RayCronJob", str(type_)) in TYPES
 
 
 @pytest.mark.parametrize("reason", [*ClusterReason, *TroubleReason])

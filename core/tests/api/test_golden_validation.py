@@ -7,10 +7,10 @@ import pytest
 import yaml
 from kuberay.api.gates import DEFAULT_GATES
 from kuberay.api.problems import Problem
-from kuberay.api.validation import cluster, job
+from kuberay.api.validation import cluster, cronjob, job
 
 GOLDEN = Path(__file__).parents[1] / "data/golden"
-REASONS = {"RayCluster": "InvalidRayCluster", "RayJob": "InvalidRayJob"}
+REASONS = {"RayCluster": "InvalidRayCluster", "RayJob": "InvalidRayJob", "RayCronJob": "InvalidRayCronJob"}
 OURS = {
     "invalid/duplicate-groups": "worker group names must be unique",
     "invalid/job-unknown-mode": "submissionMode",
@@ -37,6 +37,8 @@ def read(case: Path) -> tuple[list[dict[str, Any]], dict[str, bool], dict[str, A
 
 def validate(document: dict[str, Any], gates: dict[str, bool]) -> list[Problem]:
     metadata = document["metadata"]
+    if document["kind"] == "RayCronJob":
+        return cronjob.validate_cronjob(metadata["name"], {}, document["spec"], gates)
     check = cluster.validate_cluster if document["kind"] == "RayCluster" else job.validate_job
     return check(metadata["name"], metadata.get("labels", {}), metadata.get("annotations", {}), document["spec"], gates)
 
@@ -65,7 +67,7 @@ def test_invalid(case: Path) -> None:
         assert [problem.message for problem in problems if not wanted or wanted not in problem.message] == []
         assert bool(problems) == (wanted is not None)
         return
-    note = job.event_note if kind == "RayJob" else cluster.event_note
+    note = cluster.event_note if kind == "RayCluster" else job.event_note
     got = note(problems[0], f"g-{case.name}", document["metadata"]["name"])
     assert problems[0].reason == told[0]["reason"]
     assert problems[0].path
@@ -75,7 +77,7 @@ def test_invalid(case: Path) -> None:
         assert got == told[0]["message"]
 
 
-@pytest.mark.parametrize("case", cases("raycluster", "rayjob"))
+@pytest.mark.parametrize("case", cases("raycluster", "rayjob", "raycronjob"))
 def test_accepted(case: Path) -> None:
     documents, gates, _ = read(case)
     assert documents

@@ -128,6 +128,31 @@ def test_render_prints_every_child(write: Any) -> None:
     assert result.stderr == ""
 
 
+@pytest.mark.parametrize(
+    ("mode", "kinds", "then"),
+    [
+        ("K8sJobMode", ["RayCluster", "Service", "Pod", "Pod", "Job", "Service"], None),
+        ("HTTPMode", ["RayCluster", "Service", "Pod", "Pod", "Service"], "# then: POST http://rj-"),
+        ("SidecarMode", ["RayCluster", "Service", "Pod", "Pod", "Service"], None),
+        ("InteractiveMode", ["RayCluster", "Service", "Pod", "Pod"], "# then: RayJob rj: a user submits the job"),
+    ],
+)
+def test_render_of_each_submission_mode(write: Any, mode: str, kinds: list[str], then: str | None) -> None:
+    result = kuberay("render", "-f", write(build_rayjob("rj", submissionMode=mode, runtimeEnvYAML="pip: [x]")))
+    assert (result.exit_code, result.stderr) == (0, "")
+    made = documents(result)
+    assert [child["kind"] for child in made] == kinds
+    (head,) = [
+        pod for pod in made if pod["metadata"]["labels"].get("ray.io/node-type") == "head" and pod["kind"] == "Pod"
+    ]
+    names = [container["name"] for container in head["spec"]["containers"]]
+    assert ("ray-job-submitter" in names) is (mode == "SidecarMode")
+    notes = [line for line in result.stdout.splitlines() if line.startswith("# then: ")]
+    assert [note.startswith(then or "?") for note in notes] == ([True] if then else [])
+    if mode == "HTTPMode":
+        assert '"runtime_env": {"pip": ["x"]}' in notes[0], "it is what the dashboard is sent"
+
+
 def test_render_is_the_same_every_time(write: Any) -> None:
     path = write(build_raycluster("rc"), build_rayjob("rj"))
     assert kuberay("render", "-f", path).stdout == kuberay("render", "-f", path).stdout

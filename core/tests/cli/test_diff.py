@@ -20,7 +20,7 @@ from kuberay.api.structural import defaulted
 from kuberay.cli.applied import applied
 from kuberay.cli.main import app
 from kuberay.plan.build.spec_hash import spec_hash
-from kuberay_testkit.builders import build_group, build_raycluster, build_rayjob
+from kuberay_testkit.builders import build_group, build_raycluster
 from typer.testing import CliRunner
 
 Manifest = dict[str, Any]
@@ -101,7 +101,13 @@ def test_several_documents_lists_and_standard_input(write: Any) -> None:
     one, two, three = (cluster(name) for name in ("one", "two", "three"))
     old = write("old", one, {"kind": "List", "apiVersion": "v1", "items": [two]})
     new = yaml.safe_dump_all(
-        [one, {"kind": "ConfigMap", "metadata": {"name": "x"}}, build_rayjob("job"), {"items": [new_image(two)]}, three]
+        [
+            one,
+            {"kind": "ConfigMap", "metadata": {"name": "x"}},
+            {"kind": "RayService", "metadata": {"name": "s"}},
+            {"items": [new_image(two)]},
+            three,
+        ]
     )
     result = diff("-f", "-", "--against", old, stdin=new)
     assert result.exit_code == 0
@@ -110,7 +116,10 @@ def test_several_documents_lists_and_standard_input(write: Any) -> None:
         "RayCluster default/two: restarts nothing",
         "RayCluster default/three: is not there yet; it would be made",
     ]
-    assert result.stderr == "kuberay: RayJob job is left out: 'kuberay diff' knows RayClusters only.\n"
+    assert (
+        result.stderr
+        == "kuberay: RayService s is left out: 'kuberay diff' knows RayClusters, RayJobs and RayCronJobs.\n"
+    )
 
 
 def test_a_refused_edit_is_exit_code_1(write: Any) -> None:
@@ -138,7 +147,7 @@ def test_gates_are_those_of_the_operator(write: Any) -> None:
     ("arguments", "code", "words"),
     [
         (["-f", "/does/not/exist", "--against", "x"], 1, "Cannot read /does/not/exist"),
-        (["-f", "-", "--against", "-"], 1, "There is no RayCluster in standard input."),
+        (["-f", "-", "--against", "-"], 1, "There is no RayCluster, RayJob or RayCronJob in standard input."),
         (["-f", "-", "-o", "xml"], 2, "--output must be table or json, not 'xml'"),
         (["-f", "-", "--feature-gates", "No=true"], 1, "unknown feature gate 'No'"),
         ([], 2, "--file"),

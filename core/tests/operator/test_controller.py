@@ -196,6 +196,16 @@ async def test_an_object_is_looked_at_again_when_the_plan_says_so() -> None:
 
 
 @in_virtual_time
+async def test_no_timer_is_trusted_for_long() -> None:
+    """Timers do not notice that the clock was set; a look costs no request."""
+    world = World(lambda _: Plan(requeue_after=timedelta(days=1)))
+    world.cluster()
+    await asyncio.sleep(1500)
+    assert [at for _, at in world.passes] == [0, 600, 1200]
+    await world.end()
+
+
+@in_virtual_time
 async def test_a_failed_write_shows_in_the_status_and_is_tried_again_with_back_off() -> None:
     def plan(observed: Observed) -> Plan:
         if observed.failure is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from kuberay.api.kinds import JOB, PERSISTENT_VOLUME_CLAIM, POD, RAYCLUSTER, RAYJOB, SECRET, SERVICE, Kind
+from kuberay.api.kinds import JOB, PERSISTENT_VOLUME_CLAIM, POD, RAYCLUSTER, RAYCRONJOB, RAYJOB, SECRET, SERVICE, Kind
 from kuberay.api.names import LABEL_CLUSTER
 from kuberay.api.objects import Object, from_dict
 from kuberay.operator.keys import Key, SelectorIndex, concerned
@@ -36,6 +36,8 @@ def owner(kind: Kind, name: str, *, controller: bool | None = True, api_version:
         (POD, [owner(RAYCLUSTER, "rc")], ["RayCluster ns/rc"]),
         (SERVICE, [owner(RAYJOB, "rj")], ["RayJob ns/rj"]),
         (RAYCLUSTER, [owner(RAYJOB, "rj")], ["RayCluster ns/x", "RayJob ns/rj"]),
+        (RAYCRONJOB, [], ["RayCronJob ns/x"]),
+        (RAYJOB, [owner(RAYCRONJOB, "cj")], ["RayJob ns/x", "RayCronJob ns/cj"]),
         # Another version of the API is the same owner.
         (POD, [owner(RAYCLUSTER, "rc", api_version="ray.io/v1alpha1")], ["RayCluster ns/rc"]),
         (POD, [owner(JOB, "j"), owner(RAYCLUSTER, "rc", controller=False)], []),
@@ -99,3 +101,34 @@ def test_a_selector_that_names_no_cluster_is_no_reference(selector: Any) -> None
     index.update(None, job("a", selector))
     assert list(index.users_of("ns", "rc")) == []
     assert list(index.users_of("ns", "")) == []
+
+
+def running_job(name: str, cluster: str, state: str = "Running") -> Object:
+    made = obj(RAYJOB, name)
+    made.status = {"rayClusterName": cluster, "jobDeploymentStatus": state}  # type: ignore[attr-defined]
+    return made
+
+
+def head_of(cluster: str, node_type: str = "head") -> Object:
+    pod = obj(POD, "p", owner(RAYCLUSTER, cluster))
+    pod.metadata.labels = {LABEL_CLUSTER: cluster, "ray.io/node-type": node_type}
+    return pod
+
+
+def test_a_head_concerns_the_rayjob_that_runs_there() -> None:
+    index = SelectorIndex()
+    index.update(None, running_job("rj", "rc"))
+    assert [str(key) for key in concerned(POD, head_of("rc"), index)] == ["RayCluster ns/rc", "RayJob ns/rj"]
+    assert [str(key) for key in concerned(POD, head_of("rc", "worker"), index)] == ["RayCluster ns/rc"]
+    index.update(running_job("rj", "rc"), running_job("rj", "next"))
+    assert [str(key) for key in concerned(POD, head_of("rc"), index)] == ["RayCluster ns/rc"]
+    assert [str(key) for key in concerned(POD, head_of("next"), index)] == ["RayCluster ns/next", "RayJob ns/rj"]
+    index.update(running_job("rj", "next"), None)
+    assert [str(key) for key in concerned(POD, head_of("next"), index)] == ["RayCluster ns/next"]
+
+
+@pytest.mark.parametrize("state", ["Complete", "Failed"])
+def test_a_head_does_not_concern_a_rayjob_that_is_over(state: str) -> None:
+    index = SelectorIndex()
+    index.update(None, running_job("rj", "rc", state))
+    assert [str(key) for key in concerned(POD, head_of("rc"), index)] == ["RayCluster ns/rc"]

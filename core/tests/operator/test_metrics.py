@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from kuberay.api.kinds import RAYCLUSTER, RAYJOB
+from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB
 from kuberay.api.names import LABEL_ORIGIN_CRD
 from kuberay.api.objects import RayObject, from_dict
 from kuberay.kube.queue import WorkQueue
@@ -205,3 +205,11 @@ def test_requests_are_counted_by_verb_and_resource(method: str, path: str, verb:
     assert f'rest_client_requests_total{{code="200",method="{method}"}} 1.0' in scrape(
         metrics, "rest_client_requests_total"
     )
+
+
+def test_a_raycronjob_is_counted_while_it_is_there() -> None:
+    metrics, store = exporting((RAYCRONJOB, obj(RAYCRONJOB, "cron")))
+    series = 'kuberay_cronjob_info{name="cron",namespace="ns",uid="uid-cron"} 1.0'
+    assert scrape(metrics, "kuberay_cronjob_info{") == {series}
+    store.remove(RAYCRONJOB, "ns", "cron", "uid-cron")
+    assert scrape(metrics, "kuberay_cronjob_info{") == set()

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from kuberay.api.gates import CRON_JOB, SIDECAR_SUBMITTER_RESTART
 from kuberay.api.kinds import JOB, POD, RAYCLUSTER, RAYJOB, ROUTE, SERVICE
 from kuberay.kube.client import Client
-from kuberay.operator.preflight import StartError, check_cluster, is_openshift, offers_resize
+from kuberay.operator.preflight import StartError, check_cluster, check_gates, is_openshift, offers_resize
 from kuberay_testkit.sim.faults import Faults
 from kuberay_testkit.sim.operator import operator_rules
 from kuberay_testkit.sim.registry import POD_GROUP
@@ -137,3 +138,35 @@ def test_changing_pods_in_place_is_known_by_its_subresource(served: bool, monkey
         assert await offers_resize(Client(SimTransport(server))) is served
 
     run()
+
+
+def check_sidecar_gate(monkeypatch: pytest.MonkeyPatch, version: str, *, on: bool = True) -> int:
+    """Returns how many requests it took."""
+    monkeypatch.setattr("kuberay_testkit.sim.reads.VERSION", version)
+    server = SimServer()
+
+    @in_virtual_time
+    async def run() -> None:
+        await check_gates(Client(SimTransport(server)), {SIDECAR_SUBMITTER_RESTART: on, CRON_JOB: True})
+
+    run()
+    return len(server.calls)
+
+
+@pytest.mark.parametrize("version", ["v1.35.0", "v1.35.2-gke.1234567", "v1.36.0+k3s1", "v2.0.0"])
+def test_sidecars_may_be_restarted_from_kubernetes_1_35_on(version: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert check_sidecar_gate(monkeypatch, version) == 1
+
+
+@pytest.mark.parametrize(("version", "told"), [("v1.34.9", "v1.34.9"), ("", "no version"), ("dev", "dev")])
+def test_a_gate_that_needs_a_later_kubernetes(version: str, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StartError) as caught:
+        check_sidecar_gate(monkeypatch, version)
+    assert str(caught.value) == (
+        "The feature gate SidecarSubmitterRestart needs Kubernetes 1.35.0 or later, and the API server says "
+        f"{told}: turn the gate off or upgrade the cluster."
+    )
+
+
+def test_a_gate_that_is_off_needs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert check_sidecar_gate(monkeypatch, "v1.20.0", on=False) == 0

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import itertools
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -14,8 +17,18 @@ from kuberay.api.kinds import SECRET as SECRET_KIND
 from kuberay.kube.client import Client
 from kuberay.operator.keys import Key
 from kuberay.operator.prober import Prober
-from kuberay.plan.model import ActivityProbe, AuthSecret, DrainProbe, JobInfoProbe, LeavingPod, ObjectProbe, StopJobCall
-from kuberay.ray.dashboard import DashboardTarget
+from kuberay.operator.turns import AT_ONE_ADDRESS
+from kuberay.plan.model import (
+    ActivityProbe,
+    AuthSecret,
+    DrainProbe,
+    JobInfoProbe,
+    JobLogsProbe,
+    LeavingPod,
+    ObjectProbe,
+    StopJobCall,
+)
+from kuberay.ray.dashboard import DashboardTarget, DashboardUnreachableError
 from kuberay.ray.jobinfo import JobInfo
 from kuberay_testkit.dashboard import FakeDashboard
 from kuberay_testkit.drain import FakeDrain
@@ -132,31 +145,131 @@ async def test_errors_keep_the_last_value_tell_since_when_and_back_off() -> None
 
 
 class Slow(FakeDashboard):
-    """Takes a second per answer and notes how many are asked at once."""
+    """Takes its time for each answer, and notes when it was asked and how many are waiting at once."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float) -> None:
         super().__init__()
+        self.seconds = seconds
         self.now = self.most = 0
+        self.asked: dict[str, list[float]] = {}
+        self.hung: set[str] = set()
+        """Addresses that never answer; their callers give up after two seconds."""
 
     async def job_info(self, target: DashboardTarget, job_id: str) -> JobInfo | None:
         self.now += 1
         self.most = max(self.most, self.now)
-        await asyncio.sleep(1)
-        self.now -= 1
-        return await super().job_info(target, job_id)
+        self.asked.setdefault(target.address, []).append(asyncio.get_running_loop().time())
+        try:
+            if target.address in self.hung:
+                await asyncio.sleep(2)
+                raise DashboardUnreachableError("not answered within 2 s")
+            await asyncio.sleep(self.seconds)
+            return await super().job_info(target, job_id)
+        finally:
+            self.now -= 1
+
+    def longest_pause(self, addresses: Iterable[str], since: float) -> float:
+        """The longest time between two questions to one of *addresses*."""
+        times = [[at for at in self.asked[address] if at >= since] for address in addresses]
+        return max(later - earlier for asked in times for earlier, later in itertools.pairwise(asked))
+
+
+def probing(dashboard: Slow, concurrency: int, addresses: Sequence[str]) -> tuple[World, Prober]:
+    """A prober with one job at each of *addresses*."""
+    world = World()
+    client = Client(SimTransport(world.server))
+    prober = Prober(client, dashboard, world.server.clock, world.woken.append, concurrency=concurrency)
+    for number, address in enumerate(addresses):
+        prober.want(Key(RAYJOB, "ns", f"j{number}"), [JobInfoProbe(address, "id")])
+    return world, prober
 
 
 @in_virtual_time
 async def test_only_so_many_are_asked_at_once() -> None:
-    world = World()
-    slow = Slow()
-    prober = Prober(Client(SimTransport(world.server)), slow, world.server.clock, world.woken.append, concurrency=5)
-    for number in range(30):
-        prober.want(Key(RAYJOB, "ns", f"j{number}"), [JobInfoProbe(f"head{number}:8265", "id")])
+    slow = Slow(0.2)
+    world, prober = probing(slow, 5, [f"head{number}" for number in range(30)])
     await asyncio.sleep(7)
     assert slow.most == 5
     assert len(world.woken) == 30, "all have been answered"
     prober.stop()
+
+
+@in_virtual_time
+async def test_one_address_is_asked_by_few_at_once_however_many_jobs_use_it() -> None:
+    slow = Slow(0.2)
+    world, prober = probing(slow, 64, ["shared"] * 40)
+    await asyncio.sleep(7)
+    assert slow.most == AT_ONE_ADDRESS
+    assert len(world.woken) == 40
+    prober.stop()
+
+
+@in_virtual_time
+async def test_questions_of_one_moment_are_spread_over_the_interval() -> None:
+    addresses = [f"head{number}" for number in range(300)]
+    slow = Slow(0.0)
+    _, prober = probing(slow, 64, addresses)
+    await asyncio.sleep(30)
+    start = min(times[0] for times in slow.asked.values())
+    assert all(times[0] < start + 0.1 for times in slow.asked.values()), "a first answer is waited for"
+    busiest = Counter(int(at) for times in slow.asked.values() for at in times if at > start + 6).most_common(1)
+    assert 100 <= busiest[0][1] <= 150, "about a third in each second"
+    assert slow.longest_pause(addresses, 0) <= 3.0 + slow.latency, "not less often than KubeRay asks"
+    prober.stop()
+
+
+@in_virtual_time
+async def test_dashboards_that_hang_delay_no_other() -> None:
+    """RJ-08: 500 of 1,000 dashboards hang from one moment on; there are 64 places, and each is waited for two seconds."""
+    healthy, others = [f"ok{number}" for number in range(500)], [f"hung{number}" for number in range(500)]
+    slow = Slow(0.01)
+    world, prober = probing(slow, 64, [name for pair in zip(healthy, others, strict=True) for name in pair])
+    await asyncio.sleep(10)
+    slow.hung = set(others)
+    began = asyncio.get_running_loop().time()
+    world.woken.clear()
+    await asyncio.sleep(120)
+    # Two seconds is what finding out about 500 costs the others: 500 / 64 × 0.25 s.
+    assert slow.longest_pause(healthy, began) <= 3.0 + 2.0
+    assert slow.longest_pause(healthy, began + 10) <= 3.1
+    assert len(world.woken) == 500, "all that hang were told of, once"
+    asked = sum(at > began + 60 for name in others for at in slow.asked[name])
+    assert asked >= 500, "each is asked again, to notice its return"
+    slow.hung.clear()
+    await asyncio.sleep(40)
+    assert all(next(iter(prober.results(key).values())).outcome == "absent" for key in set(world.woken))
+    again = asyncio.get_running_loop().time()
+    await asyncio.sleep(20)
+    assert slow.longest_pause(others, again) <= 3.1, "at the usual pace again"
+    prober.stop()
+
+
+@in_virtual_time
+async def test_dashboards_that_hung_from_the_start_do_not_keep_a_new_one_waiting() -> None:
+    """RJ-08"""
+    slow = Slow(0.01)
+    slow.hung = {f"hung{number}" for number in range(500)}
+    world, prober = probing(slow, 64, sorted(slow.hung))
+    await asyncio.sleep(20)
+    world.woken.clear()
+    prober.want(KEY, [JobInfoProbe("new:8265", "id")])
+    await asyncio.sleep(0.1)
+    assert world.woken == [KEY]
+    prober.stop()
+
+
+@in_virtual_time
+async def test_what_is_known_of_an_address_is_forgotten_with_the_last_who_asks_there() -> None:
+    slow = Slow(0.0)
+    slow.hung = {"head"}
+    _, prober = probing(slow, 64, ["head", "head"])
+    await asyncio.sleep(10)
+    prober.want(Key(RAYJOB, "ns", "j0"), [])
+    await asyncio.sleep(1)
+    assert list(prober._turns._addresses) == ["head"]
+    prober.want(Key(RAYJOB, "ns", "j1"), [])
+    await asyncio.sleep(1)
+    assert not prober._turns._addresses
 
 
 @in_virtual_time
@@ -386,6 +499,24 @@ async def test_a_head_that_cannot_be_asked_wakes_the_key_at_the_second_try(mode:
 
 
 @in_virtual_time
+async def test_dashboards_that_hang_do_not_delay_the_second_try_to_drain() -> None:
+    world, drain = draining_world()
+    slow = Slow(0.01)
+    slow.hung = {f"hung{number}" for number in range(500)}
+    client = Client(SimTransport(world.server))
+    prober = Prober(client, slow, world.server.clock, world.woken.append, drain=drain)
+    for number, address in enumerate(sorted(slow.hung)):
+        prober.want(Key(RAYJOB, "ns", f"j{number}"), [JobInfoProbe(address, "id")])
+    await asyncio.sleep(9)
+    world.woken.clear()
+    drain.fail("unreachable")
+    prober.want(HEAD, [DRAIN])
+    await asyncio.sleep(0.5)
+    assert world.woken == [HEAD, HEAD]
+    prober.stop()
+
+
+@in_virtual_time
 async def test_what_was_known_of_draining_outlives_a_failure() -> None:
     world, drain = draining_world()
     drain.busy_seconds = 60.0
@@ -408,4 +539,22 @@ async def test_draining_shows_the_token() -> None:
     world.prober.want(HEAD, [probe])
     await asyncio.sleep(1)
     assert world.prober.results(HEAD)[probe].value == {"uid": "drained"}
+    world.prober.stop()
+
+
+@pytest.mark.parametrize(
+    ("log", "mode", "outcome"), [("a\nb", "ok", "found"), ("", "ok", "absent"), ("a", "500", "error")]
+)
+@in_virtual_time
+async def test_the_end_of_a_log_is_asked_for_once(log: str, mode: Any, outcome: str) -> None:
+    world = World()
+    world.dashboard.up("head:8265").logs["id"] = log
+    world.dashboard.fail(mode, address="head:8265")
+    probe = JobLogsProbe("head:8265", "id")
+    world.prober.want(KEY, [probe])
+    await asyncio.sleep(600)
+    result = world.prober.results(KEY)[probe]
+    assert (result.outcome, result.value) == (outcome, {"lines": log} if outcome == "found" else {})
+    assert world.dashboard.count("job_logs") == 1
+    assert world.woken == [KEY]
     world.prober.stop()

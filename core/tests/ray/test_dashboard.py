@@ -273,3 +273,41 @@ async def test_activity_that_cannot_be_told(
     played.answers["GET", "/api/component_activities"] = (status, text)
     with pytest.raises(DashboardRefusedError, match=fragment):
         await client.activity(target)
+
+
+async def test_the_end_of_a_log(client: HttpDashboardClient, played: Played, target: DashboardTarget) -> None:
+    played.answers["GET", "/api/jobs/a%2Fb/logs"] = (200, '{"logs": "one\\ntwo\\n"}')
+    assert await client.job_logs(target, "a/b") == "one\ntwo"
+    assert await client.job_logs(target, "other") is None
+
+
+async def test_of_a_huge_log_only_the_end_is_kept(
+    client: HttpDashboardClient, played: Played, target: DashboardTarget
+) -> None:
+    log = "".join(f"line {number}\\n" for number in range(200_000))
+    played.answers["GET", "/api/jobs/j/logs"] = (200, f'{{"logs": "{log}"}}')
+    lines = await client.job_logs(target, "j")
+    assert lines is not None
+    assert lines.split("\n") == [f"line {number}" for number in range(199_980, 200_000)]
+
+
+@pytest.mark.parametrize(
+    ("status", "text"), [(500, "oops"), (200, "oops"), (200, "[]"), (200, '{"logs": null}')], ids=str
+)
+async def test_answers_that_are_no_log(
+    client: HttpDashboardClient, played: Played, target: DashboardTarget, status: int, text: str
+) -> None:
+    played.answers["GET", "/api/jobs/j/logs"] = (status, text)
+    with pytest.raises(DashboardRefusedError, match="GetJobLog fail"):
+        await client.job_logs(target, "j")
+
+
+async def test_answers_are_read_up_to_a_limit(
+    client: HttpDashboardClient, played: Played, target: DashboardTarget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kuberay.ray.http.MAX_ANSWER", 1000)
+    played.answers["GET", "/api/jobs/j"] = (200, '{"status": "RUNNING"}' + " " * 970)
+    assert await client.job_info(target, "j") is not None
+    played.answers["GET", "/api/jobs/j"] = (200, '{"status": "RUNNING"}' + " " * 1000)
+    with pytest.raises(DashboardRefusedError, match="more than 1,000 bytes"):
+        await client.job_info(target, "j")

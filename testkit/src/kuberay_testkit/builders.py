@@ -119,3 +119,22 @@ def build_rayjob(
         "metadata": _metadata(name, namespace, labels, annotations),
         "spec": body,
     }
+
+
+def build_raycronjob(
+    name: str = "raycronjob",
+    schedule: str = "*/5 * * * *",
+    *,
+    namespace: str = "default",
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    template: Mapping[str, Any] | None = None,
+    **spec: Any,
+) -> Manifest:
+    """A RayCronJob whose RayJobs make their own clusters; *template* adds to ``jobTemplate``."""
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayCronJob",
+        "metadata": _metadata(name, namespace, labels, annotations),
+        "spec": {"schedule": schedule, "jobTemplate": build_rayjob(**(template or {}))["spec"], **spec},
+    }

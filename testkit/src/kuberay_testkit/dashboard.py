@@ -33,6 +33,8 @@ class Head:
     """One dashboard."""
 
     jobs: dict[str, JobInfo] = field(default_factory=dict)
+    logs: dict[str, str] = field(default_factory=dict)
+    """How the logs of jobs end, by job id."""
     use: str = ""
     """What else uses the cluster (drivers, actors, tasks), in a few words; empty when nothing does."""
     last_end: int = 0
@@ -116,6 +118,9 @@ class FakeDashboard:
 
     async def job_info(self, target: DashboardTarget, job_id: str) -> JobInfo | None:
         return (await self._answer("job_info", target, job_id)).jobs.get(job_id)
+
+    async def job_logs(self, target: DashboardTarget, job_id: str) -> str | None:
+        return (await self._answer("job_logs", target, job_id)).logs.get(job_id)
 
     async def stop_job(self, target: DashboardTarget, job_id: str) -> bool:
         head = await self._answer("stop_job", target, job_id)

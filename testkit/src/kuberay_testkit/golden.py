@@ -81,8 +81,8 @@ _ALWAYS_DROPPED = frozenset(
     {"nodeName", "serviceAccount", "clusterIPs", "ipFamilies", "nodePort", "healthCheckNodePort"}
 )
 _COUNTERS_ALWAYS_SHOWN = frozenset({"failed", "succeeded"})
-ADDED_STATUS = frozenset({"workerGroups", "resources"})
-ADDED_CONDITIONS = frozenset({"PodsNotReady", "RedisStorageUnused"})
+ADDED_STATUS = frozenset({"workerGroups", "resources", "nextScheduleTime", "lastSuccessfulTime", "active"})
+ADDED_CONDITIONS = frozenset({"PodsNotReady", "RedisStorageUnused", "HeadStarted"})
 """What a status of this operator says beyond KubeRay's, whatever the case: no part of what is compared."""
 GENERATION = "<generation>"
 COPIED_STATUS = "<copy of the cluster status>"
@@ -92,6 +92,7 @@ _NODE_TOLERATIONS = ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreach
 _WAIT_GCS = re.compile(r"ray health-check --address (\S+?)(?=[\s;])")
 _KUBERAY_VERSION = re.compile(r"kuberay_version=[^;]*;")
 _GO_TIME = re.compile(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \+0000 UTC")
+_MINUTES = re.compile(r"-\d{8}$")
 _RANDOM = re.compile(r"-[a-z0-9]{5}$")
 
 
@@ -190,7 +191,7 @@ def normalise(outcome: Outcome) -> Manifest:
     )
     masks = _Masks(prefixes, str(metadata.get("uid", "")), outcome.any_index, prefix if cut else "", clusters)
     result: Manifest = {}
-    result["children"] = [_child(child, masks) for child in outcome.children]
+    result["children"] = _once([_child(child, masks) for child in outcome.children])
     events = {
         (event["about"], masks.text(event["message"]), event["reason"], event["type"]) for event in outcome.events
     }
@@ -198,6 +199,8 @@ def normalise(outcome: Outcome) -> Manifest:
         dict(zip(("about", "message", "reason", "type"), event, strict=True)) for event in sorted(events)
     ]
     result["status"] = _status(outcome.main.get("status") or {}, metadata.get("generation"), masks)
+    if outcome.main["kind"] == "RayCronJob":
+        result["status"].pop("observedGeneration", None)  # KubeRay's has none
     finalizers = list(metadata.get("finalizers") or [])
     if metadata.get("deletionTimestamp"):
         finalizers.append("(deletion pending)")
@@ -290,6 +293,11 @@ class _Masks:
         return _KUBERAY_VERSION.sub("kuberay_version=<version>;", text)
 
 
+def _once(children: list[Manifest]) -> list[Manifest]:
+    """Equal RayJobs of one schedule are listed once."""
+    return [child for index, child in enumerate(children) if child["kind"] != "RayJob" or child not in children[:index]]
+
+
 def _child(child: Manifest, masks: _Masks) -> Manifest:
     body = {key: value for key, value in child.items() if key != "status"}
     if body["kind"] == "Secret":
@@ -302,6 +310,9 @@ def _child(child: Manifest, masks: _Masks) -> Manifest:
     for key, mask in (("ray.io/kuberay-version", "<version>"), ("ray.io/upgrade-strategy-recreate-hash", "<hash>")):
         if key in annotations:
             annotations[key] = mask
+    if "ray.io/cronjob-scheduled-timestamp" in annotations:
+        annotations["ray.io/cronjob-scheduled-timestamp"] = "<time>"
+        metadata["name"] = _MINUTES.sub("-<minutes>", metadata["name"])
     labels = metadata.get("labels") or {}
     replica = labels.get("ray.io/worker-group-replica-name")
     if replica:
@@ -438,7 +449,7 @@ def _status(status: Mapping[str, Any], generation: Any, masks: _Masks) -> Manife
     for name, port in (found.get("endpoints") or {}).items():
         if port.isdigit() and 30000 <= int(port) <= 32767:
             found["endpoints"][name] = "<nodeport>"
-    for name in ("startTime", "endTime", "jobStatusCheckFailureStartTime"):
+    for name in ("startTime", "endTime", "jobStatusCheckFailureStartTime", "lastScheduleTime"):
         if found.get(name):
             found[name] = "<time>"
     if found.get("rayClusterStatus"):

@@ -47,6 +47,8 @@ class ClusterCondition(StrEnum):
     """True while something keeps the Ingress or Route of the head from being made or kept."""
     GCS_STORAGE_PROBLEM = "GcsStorageProblem"
     """True while the volume claim of embedded GCS fault tolerance is missing or is not what the spec asks for."""
+    HEAD_STARTED = "HeadStarted"
+    """True from the first start of a head that submits a RayJob itself (SidecarMode): no other one is ever made."""
     IDLE = "RayClusterIdle"
     """With ``lifecycle.idleTimeoutSeconds``: True since nothing uses the cluster, Unknown when that cannot be seen."""
     LIFECYCLE_ENDING = "LifecycleEnding"
@@ -60,12 +62,35 @@ class ClusterCondition(StrEnum):
 
 
 class JobCondition(StrEnum):
-    """Condition types of a RayJob; all are this operator's own."""
+    """Condition types of a RayJob; all are this operator's own. The first five are there from the start and made for
+    ``kubectl wait --for=condition=…``."""
 
-    SPEC_VALID = "RayJobSpecValid"
+    ACCEPTED = "Accepted"
+    """False while the spec is refused; the message names fields."""
+    CLUSTER_READY = "ClusterReady"
+    """Whether the RayCluster of the attempt is ready; if not, the message says what keeps it."""
+    SUBMITTED = "Submitted"
+    """Whether Ray has the attempt's job, or had it."""
+    RUNNING = "Running"
+    """Whether Ray runs the job now."""
+    FINISHED = "Finished"
+    """Whether the RayJob has ended, for good. Reason Succeeded, Stopped, or what it failed by."""
     PODS_WAITING = "PodsWaiting"
     PLUGIN_FAILED = "PluginFailed"
     PLUGIN_MISSING = "PluginMissing"
+    EDIT_IGNORED = "RayClusterSpecEditIgnored"
+    """True while ``rayClusterSpec`` says something that the running RayCluster does not follow; the message says what."""
+
+
+class CronCondition(StrEnum):
+    """Condition types of a RayCronJob; all are this operator's own."""
+
+    ACCEPTED = "Accepted"
+    """False while the object is refused; the message names fields."""
+    SUSPENDED = "Suspended"
+    """True while ``spec.suspend`` is; absent otherwise."""
+    START_DELAYED = "StartDelayed"
+    """True while a RayJob that is due cannot be started yet; the message says why."""
 
 
 class ClusterReason(StrEnum):

@@ -18,10 +18,11 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import orjson
 
 from kuberay.api.cluster import RayClusterSpec
+from kuberay.api.cronjob import RayCronJobSpec
 from kuberay.api.job import RayJobSpec
-from kuberay.api.kinds import RAYCLUSTER, RAYJOB, Kind
+from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB, Kind
 from kuberay.api.schema import Crd, JsonSchema, Kubernetes, Model, Rule, Schemas
-from kuberay.api.status import RayClusterStatus, RayJobStatus
+from kuberay.api.status import RayClusterStatus, RayCronJobStatus, RayJobStatus
 
 INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
@@ -65,6 +66,13 @@ _JOB_COLUMNS = (
     Column("end time", ".status.endTime"),
     _AGE,
 )
+_CRON_COLUMNS = (
+    Column("schedule", ".spec.schedule"),
+    Column("timezone", ".spec.timeZone"),
+    Column("last schedule", ".status.lastScheduleTime", "date"),
+    _AGE,
+    Column("suspend", ".spec.suspend", "boolean"),
+)
 
 
 def crds(slim: bool) -> list[JsonSchema]:
@@ -73,7 +81,9 @@ def crds(slim: bool) -> list[JsonSchema]:
     cluster = _crd(RAYCLUSTER, RayClusterSpec, RayClusterStatus, _CLUSTER_COLUMNS, _CLUSTER_COLUMNS, schemas)
     job = _crd(RAYJOB, RayJobSpec, RayJobStatus, _JOB_COLUMNS, (), schemas)
     job["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["properties"]["spec"]["required"] = ["entrypoint"]
-    return [cluster, job]
+    cron = _crd(RAYCRONJOB, RayCronJobSpec, RayCronJobStatus, _CRON_COLUMNS, (), schemas)
+    del cron["spec"]["versions"][1:]
+    return [cluster, job, cron]
 
 
 def load_kubernetes_schemas() -> Schemas:

@@ -41,6 +41,7 @@ class Kind:
 
 RAYCLUSTER = Kind("ray.io", "v1", "rayclusters", "RayCluster")
 RAYJOB = Kind("ray.io", "v1", "rayjobs", "RayJob")
+RAYCRONJOB = Kind("ray.io", "v1", "raycronjobs", "RayCronJob")
 
 POD = Kind("", "v1", "pods", "Pod")
 SERVICE = Kind("", "v1", "services", "Service")

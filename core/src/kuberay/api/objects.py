@@ -178,15 +178,66 @@ class JobStatus(msgspec.Struct, rename="camel"):
     failed: int = 0
 
 
+class JobSpec(msgspec.Struct, gc=False):
+    suspend: bool = False
+
+
 class Job(Object, kw_only=True):
     """A batch/v1 Job."""
 
+    spec: JobSpec = msgspec.field(default_factory=JobSpec)
     status: JobStatus = msgspec.field(default_factory=JobStatus)
+
+    @property
+    def suspended(self) -> bool:
+        """Whether it is asked to run no pod."""
+        return self.spec.suspend
+
+
+class OwnedFields(msgspec.Struct):
+    """``fieldsV1``: which fields of the spec are meant."""
+
+    spec: dict[str, Any] = msgspec.field(name="f:spec", default_factory=dict)
+
+
+class FieldsOwner(msgspec.Struct, rename="camel"):
+    """One entry of ``metadata.managedFields``, as far as it is about the spec."""
+
+    manager: str = ""
+    subresource: str = ""
+    time: datetime | None = None
+    """When it last changed one of its fields."""
+    fields: OwnedFields = msgspec.field(name="fieldsV1", default_factory=OwnedFields)
+    owned: frozenset[str] = frozenset()
+    """Fields right below ``spec``, and right below ``spec.rayClusterSpec`` (``rayClusterSpec.headGroupSpec``)."""
+
+    def __post_init__(self) -> None:
+        if self.fields.spec:
+            # Deeper ones are many and nobody asks for them.
+            names = {sys.intern(key[2:]) for key in self.fields.spec if key.startswith("f:")}
+            inner = self.fields.spec.get("f:rayClusterSpec") or {}
+            names |= {sys.intern(f"rayClusterSpec.{key[2:]}") for key in inner if key.startswith("f:")}
+            self.owned = frozenset(names)
+        self.fields = _NO_FIELDS
+
+
+_NO_FIELDS = OwnedFields()
+
+
+class RayMeta(ObjectMeta):
+    """Metadata of a Ray kind: who wrote its spec is told, too."""
+
+    managed_fields: list[FieldsOwner] = []
+
+    def __post_init__(self) -> None:
+        if any(entry.subresource or not entry.owned for entry in self.managed_fields):
+            self.managed_fields = [entry for entry in self.managed_fields if entry.owned and not entry.subresource]
 
 
 class RayObject(Object, kw_only=True):
     """A RayCluster, RayJob, … : spec and status stay raw; `kuberay.api` models give them types where needed."""
 
+    metadata: RayMeta
     api_version: str = ""
     kind: str = ""
     spec: dict[str, Any] = {}

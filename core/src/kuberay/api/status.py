@@ -1,6 +1,6 @@
 """Which fields the status of each Ray kind has. Plans write plain dictionaries; these models give them their schema.
 
-Source: spec raycluster.md 1.7, rayjob.md 1.3. RayJob conditions are this operator's own.
+Source: spec raycluster.md 1.7, rayjob.md 1.3 and 1.6. RayJob and RayCronJob conditions are this operator's own.
 """
 
 from __future__ import annotations
@@ -112,5 +112,20 @@ class RayJobStatus(Model):
     ray_cluster_status: RayClusterStatus | None = None
     ray_job_info: RayJobInfo | None = None
     job_status_check_failure_start_time: Time = None
+    conditions: Conditions = Field(default_factory=list)
+    observed_generation: Annotated[int | None, Crd(format="int64")] = None
+
+
+class RayCronJobStatus(Model):
+    """``status`` of a RayCronJob. KubeRay has ``lastScheduleTime`` only."""
+
+    last_schedule_time: Time = None
+    """The scheduled instant of the newest start that was made or given up."""
+    next_schedule_time: Time = None
+    """When the next RayJob is due; absent while suspended or refused."""
+    last_successful_time: Time = None
+    """When a RayJob of this schedule last ended with SUCCEEDED."""
+    active: Annotated[list[str], EmptyList, Crd(atomic=True)] = Field(default_factory=list)
+    """Names of the RayJobs that have not ended."""
     conditions: Conditions = Field(default_factory=list)
     observed_generation: Annotated[int | None, Crd(format="int64")] = None

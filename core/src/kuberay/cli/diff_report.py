@@ -57,9 +57,9 @@ def page(namespace: str, name: str, effects: EditEffects) -> str:
     lines += [f"  {problem}" for problem in effects.problems]
     if effects.groups and (effects.changes or effects.restarts != Restarts.NOTHING or not effects.exists):
         rows = [(group.name, _numbers(group), group.sentence) for group in effects.groups]
-        lines += _table(("GROUP", "PODS", "WHAT HAPPENS"), rows)
+        lines += table(("GROUP", "PODS", "WHAT HAPPENS"), rows)
     if effects.changes:
-        lines += _table(("FIELD", "EFFECT"), [(_change(found.change), found.sentence) for found in effects.changes])
+        lines += table(("FIELD", "EFFECT"), [(change_text(found.change), found.sentence) for found in effects.changes])
     lines += [f"  {note}" for note in effects.notes]
     return "\n".join(lines)
 
@@ -84,7 +84,8 @@ def _numbers(group: GroupEffect) -> str:
     return str(group.after) if group.before == group.after else f"{group.before} -> {group.after}"
 
 
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Indented lines; the last column is as wide as it likes."""
     widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
     return [
         "  " + "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -92,7 +93,8 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     ]
 
 
-def _change(change: FieldChange) -> str:
+def change_text(change: FieldChange) -> str:
+    """Path, value before and value after."""
     if change.before is None and isinstance(change.steps[-1], Place):
         return f"{change.path}: added"
     if change.after is None and isinstance(change.steps[-1], Place):

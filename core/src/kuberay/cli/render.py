@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,7 +14,9 @@ from kuberay.cli.offline import print_yaml
 
 
 def render(
-    file: Annotated[str, typer.Option("--file", "-f", help="Manifest with RayClusters or RayJobs; - for stdin.")],
+    file: Annotated[
+        str, typer.Option("--file", "-f", help="Manifest with RayClusters, RayJobs or RayCronJobs; - for stdin.")
+    ],
     config: Annotated[str, typer.Option(help="Configuration file of the operator.")] = "",
     plugins: Annotated[str, typer.Option(help="Comma-separated plugins to turn on, instead of the default.")] = "",
     batch_scheduler: Annotated[str, typer.Option(help="As for 'kuberay run'.")] = "",
@@ -21,7 +24,11 @@ def render(
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="Where the manifest names none.")] = "default",
     show_changes: Annotated[bool, typer.Option("--show-changes", help="Tell on stderr which plugin set what.")] = False,
 ) -> None:
-    """Print all children of the objects in FILE as YAML. Exit code 1 when an object would be refused or wait."""
+    """Print all children of the objects in FILE as YAML. Exit code 1 when an object would be refused or wait.
+
+    Of a RayCronJob it is the next RayJob with its children. What follows that is no object is a comment.
+    """
+    from kuberay.api.gates import CRON_JOB
     from kuberay.operator.offline import render as render_offline
     from kuberay.operator.settings import SettingsError, load_settings, read_environment
     from kuberay.operator.start import PLANS, assemble_plugins, operator_version
@@ -58,10 +65,16 @@ def render(
                 hooks=hooks,
                 gates=gates,
                 config=read_environment().plan_config(settings, operator_version()),
+                # When a RayCronJob starts next depends on today; all else is the same every day.
+                **({"now": datetime.now(UTC)} if document["kind"] == "RayCronJob" else {}),
             )
         except ValueError as error:
             raise _refuse(f"{file}: {error}") from error
+        if document["kind"] == "RayCronJob" and not gates.get(CRON_JOB):
+            result.problems.append(f"RayCronJobs are served only with the feature gate {CRON_JOB}.")
         print_yaml(result.children)
+        for note in result.notes:
+            typer.echo(f"# then: {note}")
         for problem in result.problems:
             failed = True
             typer.echo(f"kuberay: {problem}", err=True)

@@ -24,8 +24,10 @@ from kuberay.plan.cluster.form import cluster_form
 from kuberay.plan.cluster.not_ready import aggregate, group_of
 from kuberay.plan.cluster.pod_health import is_ready
 from kuberay.plan.cluster.pod_trouble import find_trouble
+from kuberay.plan.cluster.sidecar_head import as_counted
 
 _QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
+_SUSPENSION_RUNS = "It was suspended; that runs to its end before it resumes"
 _MOST_PODS = 20
 _MOST_EVENTS = 10
 _TOLD_APART = frozenset(
@@ -64,12 +66,17 @@ class Seen:
     events: Sequence[Mapping[str, Any]] | None = ()
     notes: list[str] = field(default_factory=list)
 
+    @property
+    def counted(self) -> Sequence[Pod] | None:
+        """The pods as the operator counts them: a head that submits a RayJob without its ended submitter."""
+        return None if self.pods is None else as_counted(self.pods, self.obj.metadata.labels)
+
 
 def explain_cluster(seen: Seen, now: datetime) -> Report:
     """The whole answer."""
     obj = seen.obj
     report = Report(RAYCLUSTER, obj.namespace, obj.name, "", "", notes=list(seen.notes))
-    report.events = _warnings(seen.events or ())
+    report.events = warnings_of(seen.events or ())
     manager = obj.spec.get("managedBy")
     if manager not in (None, MANAGED_BY):
         report.state = "managed elsewhere"
@@ -152,7 +159,7 @@ def _finding(condition: Mapping[str, Any], type_: str, what: str) -> Finding:
 def _add_pods(seen: Seen, report: Report, now: datetime) -> None:
     """Pods that are not ready, and what of it the status does not say yet."""
     troubled = []
-    for pod in seen.pods or ():
+    for pod in seen.counted or ():
         if is_ready(pod) and not pod.deleting:
             continue
         trouble = find_trouble(pod, now)
@@ -188,7 +195,7 @@ def _summarise(seen: Seen, report: Report, now: datetime, unseen: bool) -> None:
         wanted: int | None = cluster_form(obj).desired_workers + 1
     except ValidationError:
         wanted = None
-    ready = sum(is_ready(pod) for pod in seen.pods) if seen.pods is not None else None
+    ready = sum(is_ready(pod) for pod in seen.counted) if seen.counted is not None else None
     counts = f"{ready} of {wanted} pods are ready" if None not in (ready, wanted) else "its pods are not known"
     conditions = _conditions(obj)
     if obj.spec.get("suspend") or any(
@@ -225,14 +232,21 @@ def _suspender(seen: Seen) -> str:
     """Who suspended the cluster, as far as the object tells."""
     if not seen.obj.spec.get("suspend"):
         ended = is_true(_conditions(seen.obj), ClusterCondition.LIFECYCLE_ENDED)
-        return "Its lifecycle has ended" if ended else "It was suspended; that runs to its end before it resumes"
-    owner = seen.obj.metadata.controller
-    queue = seen.obj.metadata.labels.get(_QUEUE_LABEL)
+        return "Its lifecycle has ended" if ended else _SUSPENSION_RUNS
+    return suspender(seen.obj, seen.body, "cluster")
+
+
+def suspender(obj: RayObject, body: Mapping[str, Any], called: str) -> str:
+    """Who suspended an object, as far as it tells; *called* is its kind in the sentence."""
+    if not obj.spec.get("suspend"):
+        return _SUSPENSION_RUNS
+    owner = obj.metadata.controller
+    queue = obj.metadata.labels.get(_QUEUE_LABEL)
     if owner is not None:
-        return f"spec.suspend is true; the cluster belongs to {owner.kind} {owner.name}, which decides about it"
+        return f"spec.suspend is true; the {called} belongs to {owner.kind} {owner.name}, which decides about it"
     if queue:
-        return f"spec.suspend is true; Kueue resumes the cluster when queue {queue} admits it"
-    for entry in (seen.body.get("metadata") or {}).get("managedFields") or ():
+        return f"spec.suspend is true; Kueue resumes the {called} when queue {queue} admits it"
+    for entry in (body.get("metadata") or {}).get("managedFields") or ():
         fields = (entry.get("fieldsV1") or {}).get("f:spec") or {}
         if "f:suspend" in fields:
             return f"spec.suspend is true, set by {entry.get('manager')} at {entry.get('time')}"
@@ -250,7 +264,7 @@ def _explain_deletion(seen: Seen, report: Report) -> None:
     report.findings += _waits(obj)
 
 
-def _warnings(events: Iterable[Mapping[str, Any]]) -> list[EventLine]:
+def warnings_of(events: Iterable[Mapping[str, Any]]) -> list[EventLine]:
     """The latest Warning events, newest first."""
     lines = []
     for event in events:

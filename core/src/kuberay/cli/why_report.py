@@ -49,6 +49,32 @@ class EventLine:
 
 
 @dataclass(slots=True)
+class Step:
+    """One link of the chain from an object to what does its work."""
+
+    what: str
+    """For example ``RayCluster demo-x7k2p``."""
+    state: str
+
+
+@dataclass(slots=True)
+class Ahead:
+    """What comes by itself unless something else happens first."""
+
+    at: datetime
+    what: str
+
+
+@dataclass(slots=True)
+class LogLines:
+    """The last lines of a container that failed."""
+
+    pod: str
+    container: str
+    lines: list[str]
+
+
+@dataclass(slots=True)
 class Report:
     """Everything about one object. Empty findings: nothing is wrong."""
 
@@ -59,10 +85,16 @@ class Report:
     """One word or two: ``ready``, ``starting``, ``not ready``, ``refused``, ``suspended``, ``not seen yet``, …"""
     summary: str
     findings: list[Finding] = field(default_factory=list)
+    chain: list[Step] = field(default_factory=list)
+    ahead: list[Ahead] = field(default_factory=list)
+    logs: list[LogLines] = field(default_factory=list)
     pods: list[PodLine] = field(default_factory=list)
     events: list[EventLine] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     """What could not be read, and what else helps to judge the answer."""
+
+
+_GOOD = frozenset({"ready", "running", "complete"})
 
 
 def as_json(report: Report) -> str:
@@ -78,7 +110,7 @@ def print_report(report: Report, console: Console, now: datetime) -> None:
     def say(text: str, style: str = "") -> None:
         console.print(Text(text, style=style), soft_wrap=True)
 
-    colour = "green" if report.state == "ready" else "yellow" if not report.findings else "red"
+    colour = "green" if report.state in _GOOD else "yellow" if not report.findings else "red"
     say(f"{report.kind} {report.namespace}/{report.name}: {report.state}", f"bold {colour}")
     say(report.summary)
     if report.findings:
@@ -86,6 +118,21 @@ def print_report(report: Report, console: Console, now: datetime) -> None:
         say("What is the matter", "bold")
         for number, finding in enumerate(report.findings, 1):
             _print_finding(number, finding, say, now)
+    if report.chain:
+        say("")
+        say("How far it is", "bold")
+        for step in report.chain:
+            say(f"  {step.what}: {step.state}")
+    if report.ahead:
+        say("")
+        say("What comes next, if nothing else happens", "bold")
+        for coming in report.ahead:
+            say(f"  {format_time(coming.at)} ({_in(coming.at, now)}): {coming.what}")
+    for log in report.logs:
+        say("")
+        say(f"Last lines of pod {log.pod}, container {log.container}", "bold")
+        for line in log.lines:
+            say(f"  | {line}")
     if report.pods:
         say("")
         say("Pods that are not ready", "bold")
@@ -120,7 +167,16 @@ def _print_finding(number: int, finding: Finding, say: Callable[..., None], now:
 
 
 def _ago(then: datetime, now: datetime) -> str:
-    seconds = max(0, int((now - then).total_seconds()))
+    return _span(int((now - then).total_seconds()))
+
+
+def _in(then: datetime, now: datetime) -> str:
+    seconds = int((then - now).total_seconds())
+    return f"in {_span(seconds)}" if seconds > 0 else "now"
+
+
+def _span(seconds: int) -> str:
+    seconds = max(0, seconds)
     for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= size:
             return f"{seconds // size} {unit}"

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from kuberay.api.gates import CRON_JOB
 from kuberay.api.kinds import (
     INGRESS,
     JOB,
@@ -19,6 +20,7 @@ from kuberay.api.kinds import (
     POD,
     POD_DISRUPTION_BUDGET,
     RAYCLUSTER,
+    RAYCRONJOB,
     RAYJOB,
     ROUTE,
     SECRET,
@@ -56,6 +58,12 @@ log = logging.getLogger("kuberay.operator")
 RAY_KINDS: tuple[Kind, ...] = (RAYCLUSTER, RAYJOB)
 CHILD_KINDS: tuple[Kind, ...] = (POD, SERVICE, JOB, SECRET, INGRESS, PERSISTENT_VOLUME_CLAIM, POD_DISRUPTION_BUDGET)
 
+
+def ray_kinds(gates: Mapping[str, bool]) -> tuple[Kind, ...]:
+    """The Ray kinds that are served. The CRD of RayCronJobs need not be there while their gate is off."""
+    return (*RAY_KINDS, RAYCRONJOB) if gates.get(CRON_JOB, False) else RAY_KINDS
+
+
 STOP_SECONDS = 5.0
 """How long passes under way may take to finish after a stop was asked for; the whole stop stays below ten seconds."""
 
@@ -91,6 +99,7 @@ class App:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
+        self._kinds = ray_kinds(parts.gates)
         self.store = Store()
         self.recorder = EventRecorder(parts.client, parts.clock, instance=parts.instance)
         self.controller = Controller(
@@ -110,8 +119,8 @@ class App:
         )
         parts.metrics.watch_queue(self.controller.queue)
         self.informers = [
-            Informer(parts.client, self.store, scope, parts.times, watch=scope.kind not in RAY_KINDS)
-            for scope in _scopes(parts.namespaces, parts.hooks, openshift=parts.config.openshift)
+            Informer(parts.client, self.store, scope, parts.times, watch=scope.kind not in self._kinds)
+            for scope in _scopes(parts.namespaces, parts.hooks, self._kinds, openshift=parts.config.openshift)
         ]
         self._stopping = asyncio.Event()
         self.leading = False
@@ -156,7 +165,7 @@ class App:
             workers = [
                 asyncio.create_task(self.controller.work(), name=f"worker {n}") for n in range(self._parts.workers)
             ]
-            log.info("serving %s with %d workers", ", ".join(str(k) for k in RAY_KINDS), len(workers))
+            log.info("serving %s with %d workers", ", ".join(str(k) for k in self._kinds), len(workers))
             await _first(stopping, source_failed, *([lease_lost] if lease_lost else []), *workers, *background)
             if lease_lost is not None and lease_lost.done() and not stopping.done():
                 raise LeadershipLostError("the leader lease was lost; another replica may act now")
@@ -221,7 +230,7 @@ async def _cancel(tasks: Collection[asyncio.Task[None]]) -> None:
 Matcher = Callable[[Object], bool]
 
 
-def _scopes(namespaces: Sequence[str], hooks: Hooks, *, openshift: bool) -> list[Scope]:
+def _scopes(namespaces: Sequence[str], hooks: Hooks, kinds: Sequence[Kind], *, openshift: bool) -> list[Scope]:
     """Everything that is listed: children by the labels they carry, Ray kinds for the periodic comparison."""
     node_types = (HEAD, WORKER, REDIS_CLEANUP)
     created_by_us = (f"{LABEL_CREATED_BY}={COMPONENT}", _labelled(LABEL_CREATED_BY, COMPONENT))
@@ -238,7 +247,7 @@ def _scopes(namespaces: Sequence[str], hooks: Hooks, *, openshift: bool) -> list
         *([(ROUTE, created_by_us)] if openshift else []),
         (PERSISTENT_VOLUME_CLAIM, of_a_cluster),
         (POD_DISRUPTION_BUDGET, of_a_cluster),
-        *((kind, ("", _always)) for kind in RAY_KINDS),
+        *((kind, ("", _always)) for kind in kinds),
         *((watch.kind, (watch.label_selector, _equal_to(watch.label_selector))) for watch in hooks.watches()),
     ]
     everywhere: list[str | None] = [None]

@@ -49,6 +49,10 @@ BUSY = 100
 MAX_ROUNDS = 4
 """Plans per pass: each round sees what the one before wrote. More would mean two rules undo each other."""
 
+LONGEST_SLEEP = timedelta(minutes=10)
+"""Timers do not notice that the clock was set: so soon an object that waits for a point in time is looked at in any case,
+which costs no request."""
+
 ROUNDS_PAUSE = timedelta(seconds=1)
 """When to go on with a pass that still had something to write in its last round."""
 
@@ -143,7 +147,7 @@ class Controller:
                     result = "success"
                     if delay is not None:
                         result = "requeue_after"
-                        self.queue.add(key, delay=delay.total_seconds())
+                        self.queue.add(key, delay=min(delay, LONGEST_SLEEP).total_seconds())
                 except asyncio.CancelledError:
                     raise
                 except (ApiError, TransportError, RetryError) as error:

@@ -18,7 +18,7 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from kuberay.api.kinds import RAYCLUSTER, RAYJOB
+from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB
 from kuberay.api.names import LABEL_ORIGIN_CRD
 from kuberay.api.objects import RayObject
 from kuberay.api.times import parse_time
@@ -205,7 +205,7 @@ class _ObjectCollector(Collector):
         self._metrics = metrics
 
     def collect(self) -> Iterable[Metric]:
-        return [*self._clusters(), *self._jobs()]
+        return [*self._clusters(), *self._jobs(), *self._cronjobs()]
 
     def _clusters(self) -> list[Metric]:
         base = ["name", "namespace", "uid"]
@@ -249,3 +249,9 @@ class _ObjectCollector(Collector):
             if ended is not None:
                 executed.add_metric([*ids, *ended[:2]], ended[2])
         return [info, status, executed]
+
+    def _cronjobs(self) -> list[Metric]:
+        info = GaugeMetricFamily("kuberay_cronjob_info", "RayCronJobs", labels=["name", "namespace", "uid"])
+        for cron in self._store.all(RAYCRONJOB):
+            info.add_metric([cron.name, cron.namespace, cron.uid], 1)
+        return [info]

@@ -1,27 +1,31 @@
 """What an object would turn into, without a cluster: the same plans, played on a world in memory where all goes well.
 
-Pods become ready at once and looked-up objects exist, so every child that a healthy cluster would get is reached.
+Pods become ready at once, looked-up objects exist and dashboards take jobs, so every child that a healthy cluster would
+get is reached. For a RayCronJob the clock is set to its next start.
 """
 
 from __future__ import annotations
 
 import copy
-import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from kuberay.api.kinds import POD, RAYCLUSTER, RAYJOB, Kind
-from kuberay.api.objects import Object, RayObject, from_dict
+from kuberay.api.job import JobDeploymentStatus
+from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB, Kind
+from kuberay.api.objects import RayObject
+from kuberay.api.times import format_time
 from kuberay.hooks.calls import Hooks
 from kuberay.operator.controller import PlanFunction
+from kuberay.operator.world import World, without_nulls
 from kuberay.plan.config import PlanConfig
-from kuberay.plan.model import Apply, Create, Delete, Event, ObjectProbe, Patch, Plan, Probe, ProbeResult, Write
+from kuberay.plan.model import Event, JobInfoProbe, ObjectProbe, Plan, Probe, ProbeResult, SubmitJobCall
 from kuberay.plan.observed import Observed
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _ROUNDS = 50
+_IN_ORDER = (RAYCRONJOB, RAYJOB, RAYCLUSTER)
 
 
 @dataclass(slots=True)
@@ -34,84 +38,8 @@ class Rendered:
     problems: list[str] = field(default_factory=list)
     """Why something was not created: Warning events and what a plan says it waits for."""
     plugin_changes: dict[str, list[str]] = field(default_factory=dict)
-
-
-class _World:
-    """A `View` that plans' writes change."""
-
-    def __init__(self) -> None:
-        self.bodies: dict[tuple[Kind, str, str], dict[str, Any]] = {}
-        self.created: list[dict[str, Any]] = []
-        self._version = 0
-
-    def put(self, kind: Kind, namespace: str, body: dict[str, Any]) -> None:
-        self._version += 1
-        metadata = body["metadata"]
-        metadata.update(namespace=namespace, resourceVersion=str(self._version))
-        metadata.setdefault("generation", 1)
-        metadata.setdefault("uid", str(uuid.uuid5(uuid.NAMESPACE_URL, f"{kind}/{namespace}/{metadata['name']}")))
-        metadata.setdefault("creationTimestamp", "2026-01-01T00:00:00Z")
-        self.bodies[kind, namespace, metadata["name"]] = body
-
-    def owned(self, uid: str, kind: Kind) -> Sequence[Object]:
-        found = [from_dict(k, body) for (k, _, _), body in self.bodies.items() if k == kind]
-        return sorted(
-            (o for o in found if o.metadata.controller is not None and o.metadata.controller.uid == uid),
-            key=lambda o: o.name,
-        )
-
-    def get(self, kind: Kind, namespace: str, name: str) -> Object | None:
-        body = self.bodies.get((kind, namespace, name))
-        return from_dict(kind, body) if body is not None else None
-
-    def was_pod(self, namespace: str, name: str) -> bool:
-        return False
-
-    def perform(self, write: Write) -> bool:
-        """Returns whether anything changed."""
-        key = (write.kind, write.namespace, write.name)
-        match write:
-            case Create():
-                if key in self.bodies:
-                    return False
-                self._create(write, write.body() if callable(write.body) else write.body)
-            case Apply():
-                if key in self.bodies:
-                    return False
-                self._create(write, write.body)
-            case Delete():
-                return self.bodies.pop(key, None) is not None
-            case Patch():
-                metadata = write.body.get("metadata", {})
-                self.bodies[key]["metadata"].update({k: v for k, v in metadata.items() if v is not None})
-                self.put(write.kind, write.namespace, self.bodies[key])
-            case _:
-                raise AssertionError(type(write).__name__)
-        return True
-
-    def _create(self, write: Write, body: Mapping[str, Any]) -> None:
-        manifest = {"apiVersion": write.kind.api_version, "kind": write.kind.kind, **_without_nulls(dict(body))}
-        self.created.append(copy.deepcopy(manifest))
-        if write.kind == POD:
-            manifest["status"] = _running(manifest, len(self.bodies))
-        self.put(write.kind, write.namespace, manifest)
-
-
-def _without_nulls(value: Any) -> Any:
-    """A copy as the API server would keep it: null means absent."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(item) for key, item in value.items() if item is not None}
-    return [_without_nulls(item) for item in value] if isinstance(value, list) else value
-
-
-def _running(pod: Mapping[str, Any], number: int) -> dict[str, Any]:
-    names = [container["name"] for container in pod["spec"]["containers"]]
-    return {
-        "phase": "Running",
-        "podIP": f"10.0.{number // 250}.{number % 250 + 1}",
-        "conditions": [{"type": "Ready", "status": "True"}],
-        "containerStatuses": [{"name": name, "ready": True, "state": {"running": {}}} for name in names],
-    }
+    notes: list[str] = field(default_factory=list)
+    """What follows that is no object: a job handed to a dashboard, or what a RayJob waits for."""
 
 
 def render(
@@ -123,7 +51,7 @@ def render(
     config: PlanConfig,
     now: datetime = _START,
 ) -> Rendered:
-    """All children of one RayCluster or RayJob. Raises ValueError for another kind or a manifest without a name."""
+    """All children of one RayCluster, RayJob or RayCronJob. Raises ValueError for another kind or a manifest without a name."""
     kinds = {kind.kind: kind for kind in plans}
     kind = kinds.get(str(manifest.get("kind")))
     if kind is None:
@@ -131,18 +59,18 @@ def render(
     name = (manifest.get("metadata") or {}).get("name")
     if not name:
         raise ValueError("metadata.name is missing")
-    world, result = _World(), Rendered()
+    world, result = World(format_time(now)), Rendered()
     body = copy.deepcopy(dict(manifest))
     body.pop("status", None)
-    body["metadata"] = _without_nulls(body["metadata"])
+    body["metadata"] = without_nulls(body["metadata"])
     namespace = body["metadata"].get("namespace") or "default"
     world.put(kind, namespace, body)
     told: dict[tuple[str, str], Event] = {}
     probes: dict[Probe, ProbeResult] = {}
     waiting: dict[tuple[Kind, str, str], str] = {}
     for _ in range(_ROUNDS):
-        changed = False
-        for ray_kind in (RAYJOB, RAYCLUSTER):
+        changed, next_start = False, None
+        for ray_kind in _IN_ORDER:
             for key in [k for k in world.bodies if k[0] == ray_kind and ray_kind in plans]:
                 obj = world.get(*key)
                 if not isinstance(obj, RayObject):
@@ -156,17 +84,30 @@ def render(
                     told.setdefault((event.reason, event.note), event)
                 result.plugin_changes.update(plan.plugin_changes)
                 waiting[key] = plan.waiting
-        if not changed:
+                if ray_kind == RAYCRONJOB:
+                    next_start = plan.requeue_after
+        if changed:
+            continue
+        if next_start is None or world.created:
             break
+        now += max(next_start, timedelta(seconds=1))
     result.children = [child for child in world.created if _alive(world, child)]
     result.events = list(told.values())
     held = [sentence for key, sentence in waiting.items() if sentence and key[0] == RAYCLUSTER]
     result.problems = [event.note for event in told.values() if event.type == "Warning"] + held
+    result.notes = [
+        f"POST http://{probe.address}/api/jobs/ {probe.request}" for probe in probes if isinstance(probe, SubmitJobCall)
+    ]
+    result.notes += [
+        f"{key[0].kind} {key[2]}: {sentence}"
+        for key, sentence in waiting.items()
+        if sentence and key[0] in (RAYJOB, RAYCRONJOB) and not _submitted(world, key)
+    ]
     return result
 
 
 def _play(
-    world: _World, key: tuple[Kind, str, str], plan: Plan, probes: dict[Probe, ProbeResult], now: datetime
+    world: World, key: tuple[Kind, str, str], plan: Plan, probes: dict[Probe, ProbeResult], now: datetime
 ) -> bool:
     changed = False
     for stage in plan.stages:
@@ -177,11 +118,19 @@ def _play(
         world.put(key[0], key[1], world.bodies[key])
         changed = True
     for probe in plan.probes:
-        if isinstance(probe, ObjectProbe) and probe not in probes:
-            probes[probe] = ProbeResult("found", now)
-            changed = True
+        if probe in probes or not isinstance(probe, ObjectProbe | JobInfoProbe | SubmitJobCall):
+            continue
+        # A dashboard takes a job that it does not know; whether that runs is beyond what can be rendered.
+        probes[probe] = ProbeResult("absent" if isinstance(probe, JobInfoProbe) else "found", now)
+        changed = True
     return changed
 
 
-def _alive(world: _World, child: Mapping[str, Any]) -> bool:
+def _submitted(world: World, key: tuple[Kind, str, str]) -> bool:
+    """Whether a RayJob has come as far as it can without a Ray that runs jobs."""
+    status = (world.bodies.get(key) or {}).get("status") or {}
+    return status.get("jobDeploymentStatus") == JobDeploymentStatus.RUNNING
+
+
+def _alive(world: World, child: Mapping[str, Any]) -> bool:
     return any(kind.kind == child["kind"] and name == child["metadata"].get("name") for kind, _, name in world.bodies)

@@ -6,12 +6,14 @@ Each failure is one sentence that says what is wrong and what to do; the process
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import orjson
 
+from kuberay.api.gates import SIDECAR_SUBMITTER_RESTART
 from kuberay.api.kinds import Kind
+from kuberay.api.versions import Version, try_parse_version
 from kuberay.kube.client import Client
 from kuberay.kube.errors import ApiError, ForbiddenError, NotFoundError, raise_for_status
 from kuberay.kube.transport import TransportError
@@ -38,6 +40,23 @@ async def check_cluster(
     for kind in (*ray_kinds, *children):
         for namespace in namespaces or [""]:
             await _check_list(client, kind, namespace)
+
+
+RESTARTS_CONTAINERS = Version(1, 35)
+"""The first Kubernetes in which one container of a pod may have another restart policy than the pod."""
+
+
+async def check_gates(client: Client, gates: Mapping[str, bool]) -> None:
+    """Raise `StartError` when a feature gate is on that needs a later Kubernetes (spec rayjob.md 0)."""
+    if not gates.get(SIDECAR_SUBMITTER_RESTART):
+        return
+    told = str((await _discover(client, "/version")).get("gitVersion", ""))
+    version = try_parse_version(told)
+    if version is None or version < RESTARTS_CONTAINERS:
+        raise StartError(
+            f"The feature gate {SIDECAR_SUBMITTER_RESTART} needs Kubernetes {RESTARTS_CONTAINERS} or later, and the API "
+            f"server says {told or 'no version'}: turn the gate off or upgrade the cluster."
+        )
 
 
 OPENSHIFT_GROUPS = frozenset({"route.openshift.io", "security.openshift.io", "config.openshift.io"})

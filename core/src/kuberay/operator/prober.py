@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import logging
+import random
 from collections.abc import Callable, Mapping, Sequence
 
 import orjson
@@ -18,17 +19,20 @@ from kuberay.kube.clock import Clock
 from kuberay.kube.errors import ApiError, NotFoundError
 from kuberay.kube.transport import TransportError
 from kuberay.operator.keys import Key
+from kuberay.operator.turns import Turns
 from kuberay.plan.model import (
     ActivityProbe,
     AuthSecret,
     DrainProbe,
     JobInfoProbe,
+    JobLogsProbe,
     ObjectProbe,
     Probe,
     ProbeResult,
     StopJobCall,
+    SubmitJobCall,
 )
-from kuberay.ray.dashboard import DashboardClient, DashboardError, DashboardTarget
+from kuberay.ray.dashboard import DashboardClient, DashboardError, DashboardTarget, SubmissionExistsError
 from kuberay.ray.drain import DrainClient, DrainError, GcsTarget, LeavingNode
 
 log = logging.getLogger("kuberay.operator.prober")
@@ -37,9 +41,12 @@ _TOKEN_SECONDS = 30.0
 _SECOND_TRY = 0.1
 """Seconds until a head that could not be asked to drain is tried again: a user waits for the worker to go."""
 
+_SOON, _SOONER = 0.0, 0.9
+"""The shortest pause of a dashboard's probe after its first answer, and after others, as a part of its interval."""
+
 
 class Prober:
-    """Runs probes as tasks of the operator's loop, at most *concurrency* requests at a time."""
+    """Runs probes as tasks of the operator's loop; *concurrency* bounds the requests under way (`Turns`)."""
 
     def __init__(
         self,
@@ -56,7 +63,7 @@ class Prober:
         self._drain = drain
         self._clock = clock
         self._changed = changed
-        self._limit = asyncio.Semaphore(concurrency)
+        self._turns = Turns(concurrency)
         self._tasks: dict[Key, dict[Probe, asyncio.Task[None]]] = {}
         self._results: dict[Key, dict[Probe, ProbeResult]] = {}
         self._tokens: dict[AuthSecret, tuple[float, str]] = {}
@@ -88,10 +95,20 @@ class Prober:
         self._results.clear()
 
     async def _run(self, key: Key, probe: Probe) -> None:
+        address = _address(probe)
+        self._turns.enter(address)
+        try:
+            await self._keep_asking(key, probe, address)
+        finally:
+            self._turns.leave(address)
+
+    async def _keep_asking(self, key: Key, probe: Probe, address: str) -> None:
         failures = 0
         while True:
-            async with self._limit:
-                result = await self._ask(probe)
+            async with self._turns.turn(address):
+                result = await self._ask(probe, failures)
+            # A worker that is to be drained is waited for by a user, so its second try does not wait among those that fail.
+            self._turns.told(address, failing=result.outcome == "error" and not isinstance(probe, DrainProbe))
             results = self._results.setdefault(key, {})
             before = results.get(probe)
             if result.outcome == "error":
@@ -108,17 +125,11 @@ class Prober:
                 news = True
             if news:
                 self._changed(key)
-            if isinstance(probe, StopJobCall):
+            if isinstance(probe, JobLogsProbe) or _is_over(probe, result):
                 return
-            # An unreachable head is asked less often, but often enough to notice its return within half a minute.
-            seconds = probe.interval.total_seconds()
-            if isinstance(probe, DrainProbe) and failures == 1:
-                pause = _SECOND_TRY
-            else:
-                pause = min(seconds * 2 ** min(failures, 4), max(30.0, seconds))
-            await asyncio.sleep(pause)
+            await asyncio.sleep(_pause(probe, failures, first=before is None))
 
-    async def _ask(self, probe: Probe) -> ProbeResult:
+    async def _ask(self, probe: Probe, failures: int) -> ProbeResult:
         now = self._clock.now()
         try:
             match probe:
@@ -133,9 +144,14 @@ class Prober:
                 case ActivityProbe():
                     activity = await self._dashboard.activity(await self._target(probe))
                     return ProbeResult("found", now, activity.as_dict())
+                case JobLogsProbe():
+                    lines = await self._dashboard.job_logs(await self._target(probe), probe.job_id)
+                    return ProbeResult("found", now, {"lines": lines}) if lines else ProbeResult("absent", now)
                 case StopJobCall():
                     stopped = await self._dashboard.stop_job(await self._target(probe), probe.job_id)
                     return ProbeResult("found", now, {"stopped": stopped})
+                case SubmitJobCall():
+                    return await self._submit(probe, again=failures > 0)
                 case DrainProbe():
                     return ProbeResult("found", now, await self._drained(probe))
         except NotFoundError as error:
@@ -149,7 +165,20 @@ class Prober:
             log.exception("unexpected error of %s", type(probe).__name__)
             return ProbeResult("error", now, error=f"unexpected answer ({type(error).__name__})")
 
-    async def _target(self, probe: JobInfoProbe | StopJobCall | ActivityProbe) -> DashboardTarget:
+    async def _submit(self, call: SubmitJobCall, *, again: bool) -> ProbeResult:
+        """The time of the answer is that of its arrival: what was asked before it knows nothing of the job."""
+        target = await self._target(call)
+        # A request that seemed to fail may have arrived (RJ-07).
+        if not again or await self._dashboard.job_info(target, call.job_id) is None:
+            try:
+                await self._dashboard.submit_job(target, orjson.loads(call.request))
+            except SubmissionExistsError:
+                log.info("job %s was submitted before", call.job_id)
+        return ProbeResult("found", self._clock.now())
+
+    async def _target(
+        self, probe: JobInfoProbe | JobLogsProbe | StopJobCall | SubmitJobCall | ActivityProbe
+    ) -> DashboardTarget:
         token = await self._token(probe.auth) if probe.auth is not None else None
         return DashboardTarget(probe.address, probe.namespace, probe.service, token)
 
@@ -179,3 +208,43 @@ class Prober:
             raise DashboardError(f"Secret {secret.namespace}/{secret.name} key {secret.key} holds no text") from error
         self._tokens[secret] = (now, token)
         return token
+
+
+def _is_over(probe: Probe, result: ProbeResult) -> bool:
+    """Whether nothing more is asked after *result*."""
+    match probe:
+        case StopJobCall():
+            return result.outcome != "error" or not probe.until_answered
+        case SubmitJobCall():
+            return result.outcome == "found"
+        case _:
+            return False
+
+
+def _address(probe: Probe) -> str:
+    """Whom a probe asks; empty for the API server."""
+    match probe:
+        case ObjectProbe():
+            return ""
+        case DrainProbe():
+            return f"{probe.host}:{probe.port}"
+        case _:
+            return probe.address
+
+
+def _pause(
+    probe: ObjectProbe | JobInfoProbe | StopJobCall | SubmitJobCall | ActivityProbe | DrainProbe,
+    failures: int,
+    *,
+    first: bool,
+) -> float:
+    """Seconds until a probe asks again. What all dashboards are asked is spread: after a restart, which asks all of them
+    at once, and ever after."""
+    seconds = probe.interval.total_seconds()
+    if isinstance(probe, DrainProbe) and failures == 1:
+        return _SECOND_TRY
+    # An unreachable head is asked less often, but often enough to notice its return within half a minute.
+    pause: float = min(seconds * 2 ** min(failures, 4), max(30.0, seconds))
+    if isinstance(probe, JobInfoProbe | ActivityProbe):
+        pause *= random.uniform(_SOON if first else _SOONER, 1.0)  # noqa: S311 - spreads requests, not a secret
+    return pause

@@ -18,14 +18,17 @@ READ = ("get", "list", "watch")
 CORE_RULES: tuple[PolicyRule, ...] = (
     # Ray kinds: watched; RayJobs create, suspend and delete their clusters, and finalizers are patched.
     PolicyRule(("ray.io",), ("rayclusters", "rayjobs"), (*READ, "create", "patch", "delete")),
-    PolicyRule(("ray.io",), ("rayclusters/status", "rayjobs/status"), ("patch",)),
+    # RayCronJobs are read only; their RayJobs are created and deleted.
+    PolicyRule(("ray.io",), ("raycronjobs",), READ),
+    PolicyRule(("ray.io",), ("rayclusters/status", "rayjobs/status", "raycronjobs/status"), ("patch",)),
     # Owner references with blockOwnerDeletion need this where OwnerReferencesPermissionEnforcement is on.
-    PolicyRule(("ray.io",), ("rayclusters/finalizers", "rayjobs/finalizers"), ("update",)),
+    PolicyRule(("ray.io",), ("rayclusters/finalizers", "rayjobs/finalizers", "raycronjobs/finalizers"), ("update",)),
     PolicyRule(("",), ("pods",), (*READ, "create", "delete", "patch")),
     # Rolling upgrades that only change CPU or memory.
     PolicyRule(("",), ("pods/resize",), ("patch",)),
     PolicyRule(("",), ("services",), (*READ, "create", "patch", "delete")),
-    PolicyRule(("batch",), ("jobs",), (*READ, "create", "delete")),
+    # A submitter that must not submit any more is suspended.
+    PolicyRule(("batch",), ("jobs",), (*READ, "create", "patch", "delete")),
     # Token Secrets are made where absent, and those labelled ray.io/cluster watched so that a deleted one comes back.
     # Of what is listed only metadata is kept; tokens for dashboards are read one by one.
     PolicyRule(("",), ("secrets",), (*READ, "create")),

@@ -117,6 +117,10 @@ class Settings(BaseModel):
     RayCluster wins."""
     delete_ray_job_after_job_finishes: bool = Field(default=False, alias="deleteRayJobAfterJobFinishes")
     """With ``shutdownAfterJobFinishes``: delete the RayJob instead of only its cluster."""
+    propagate_job_metadata: bool = True
+    """Whether labels and annotations of a RayJob reach its submitter Job and the submitter's pods, except keys that
+    address a controller (``ray.io/…``, ``kueue.x-k8s.io/…``, ``kubectl.kubernetes.io/…``, …). Not KubeRay's; turn off for
+    its behaviour."""
     plugins: PluginSettings = Field(default_factory=PluginSettings)
     """Which plugins are on, and a section for each of them; see below."""
     feature_gates: str = ""
@@ -224,6 +228,7 @@ class Environment(BaseSettings):
             requeue_period=timedelta(seconds=max(0, requeue)),
             delete_rayjob_after_finish=_is(self.DELETE_RAYJOB_CR_AFTER_JOB_FINISHES, "true")
             or settings.delete_ray_job_after_job_finishes,
+            propagate_job_metadata=settings.propagate_job_metadata,
             job_transition_grace=timedelta(seconds=grace),
             job_status_check_timeout=timedelta(seconds=timeout if timeout > 0 else 300),
             head_sidecars=settings.head_sidecar_containers,

@@ -8,46 +8,50 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import resource
 import signal
 import socket
-import ssl
 import sys
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import tzinfo
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 import aiohttp
+import tzlocal
 import uvloop
 
-from kuberay.api.kinds import RAYCLUSTER, RAYJOB, ROUTE, Kind
+from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB, ROUTE, Kind
 from kuberay.kube.client import Client
 from kuberay.kube.clock import SystemClock
 from kuberay.kube.connection import Connection, NoConnectionError, connect
 from kuberay.kube.http import HttpTransport
 from kuberay.kube.lease import Lease
 from kuberay.kube.limits import RateLimit
-from kuberay.operator.app import CHILD_KINDS, RAY_KINDS, App, LeadershipLostError, Parts
+from kuberay.operator.app import CHILD_KINDS, App, LeadershipLostError, Parts, ray_kinds
 from kuberay.operator.controller import PlanFunction
 from kuberay.operator.health import Health, Servers
 from kuberay.operator.logs import set_up_logging
 from kuberay.operator.metrics import Metrics
-from kuberay.operator.preflight import StartError, check_cluster, is_openshift, offers_resize
+from kuberay.operator.preflight import StartError, check_cluster, check_gates, is_openshift, offers_resize
 from kuberay.operator.settings import Settings, own_namespace, read_environment
 from kuberay.operator.source import KopfSource
 from kuberay.plan.cluster import plan_cluster
+from kuberay.plan.cronjob import plan_cronjob
 from kuberay.plan.job import plan_job
 from kuberay.plugins.gates import FeatureGates, GateError
 from kuberay.plugins.loader import PluginError, load
 from kuberay.plugins.manager import PluginManager
 from kuberay.ray.autoscaler_state import GrpcDrainClient
+from kuberay.ray.connections import head_connector
 from kuberay.ray.http import HttpDashboardClient
 
 log = logging.getLogger("setup")
 
-PLANS: Mapping[Kind, PlanFunction] = {RAYCLUSTER: plan_cluster, RAYJOB: plan_job}
+PLANS: Mapping[Kind, PlanFunction] = {RAYCLUSTER: plan_cluster, RAYJOB: plan_job, RAYCRONJOB: plan_cronjob}
 
 
 def operator_version() -> str:
@@ -78,9 +82,17 @@ def collect_garbage_less_often() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
+def open_as_many_files_as_allowed() -> None:
+    """Lift the soft limit of open files, often 1,024, to the hard one: each running job may keep a connection."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
 def run_operator(settings: Settings, kubeconfig: str = "") -> int:
     """Run until SIGTERM or SIGINT; returns the process's exit code."""
     collect_garbage_less_often()
+    open_as_many_files_as_allowed()
     try:
         set_up_logging(
             level=settings.log_level,
@@ -127,12 +139,15 @@ async def _run(settings: Settings, kubeconfig: str) -> None:
     client = Client(transport)
     servers = Servers()
     ssl_context = connection.ssl_context() if settings.use_kubernetes_proxy else None
-    session = aiohttp.ClientSession(connector=_connector(ssl_context), cookie_jar=aiohttp.DummyCookieJar())
+    config = environment.plan_config(settings, operator_version())
+    connector = head_connector(config.cluster_domain, ssl_context)
+    session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
     try:
+        kinds = ray_kinds(gates)
         children = [*CHILD_KINDS, *(watch.kind for watch in manager.watches())]
-        await check_cluster(client, connection.server, RAY_KINDS, children, settings.namespaces)
-        config = environment.plan_config(settings, operator_version())
-        config = replace(config, resize_in_place=await offers_resize(client))
+        await check_cluster(client, connection.server, kinds, children, settings.namespaces)
+        await check_gates(client, gates)
+        config = replace(config, local_zone=_local_zone(), resize_in_place=await offers_resize(client))
         if await is_openshift(client):
             config = replace(config, openshift=True)
             await check_cluster(client, connection.server, (), (ROUTE,), settings.namespaces)
@@ -140,7 +155,7 @@ async def _run(settings: Settings, kubeconfig: str) -> None:
             Parts(
                 client=client,
                 clock=SystemClock(),
-                source=KopfSource(connection, list(RAY_KINDS), settings.namespaces),
+                source=KopfSource(connection, list(kinds), settings.namespaces),
                 dashboard=_dashboard(settings, connection, session),
                 drain=GrpcDrainClient(),
                 hooks=manager,
@@ -178,10 +193,12 @@ async def _run(settings: Settings, kubeconfig: str) -> None:
         await transport.close()
 
 
-def _connector(ssl_context: ssl.SSLContext | None) -> aiohttp.TCPConnector:
-    """Connections to Ray heads. Names are looked up without threads: a DNS server that hangs would keep threads busy for
-    seconds each, and with them other heads and the end of the process."""
-    return aiohttp.TCPConnector(limit=64, ssl=ssl_context or True, resolver=aiohttp.AsyncResolver())
+def _local_zone() -> tzinfo:
+    """The time zone of the process, which schedules without one follow."""
+    try:
+        return tzlocal.get_localzone()
+    except (LookupError, ValueError, OSError) as error:
+        raise StartError(f"The time zone of the environment variable TZ or of /etc is unknown: {error}.") from error
 
 
 def _lease(settings: Settings, client: Client, namespace: str) -> Lease | None:

@@ -6,7 +6,7 @@ Source: spec raycluster.md 0.3 and 0.4, rayjob.md 0, operator.md 3 and 9.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, timedelta, tzinfo
 from typing import Any
 
 
@@ -29,8 +29,12 @@ class PlanConfig:
     requeue_period: timedelta = timedelta(seconds=300)
     """Unconditional look at a settled RayCluster; zero means never."""
     delete_rayjob_after_finish: bool = False
+    propagate_job_metadata: bool = True
+    """Whether labels and annotations of a RayJob reach its submitter Job and the submitter's pods. Not KubeRay's."""
     job_transition_grace: timedelta = timedelta(seconds=300)
     job_status_check_timeout: timedelta = timedelta(seconds=300)
+    local_zone: tzinfo = UTC
+    """The operator's own time zone: of schedules without ``timeZone``."""
     head_sidecars: list[dict[str, Any]] = field(default_factory=list)
     worker_sidecars: list[dict[str, Any]] = field(default_factory=list)
     default_envs: list[dict[str, Any]] = field(default_factory=list)

@@ -137,7 +137,36 @@ class JobInfoProbe:
 
 @dataclass(frozen=True, slots=True)
 class StopJobCall:
-    """Ask a Ray dashboard, once, to stop a submission. Its result never changes afterwards."""
+    """Ask a Ray dashboard to stop a submission: once, or *until_answered*. An answer never changes afterwards."""
+
+    address: str
+    job_id: str
+    namespace: str = ""
+    service: str = ""
+    auth: AuthSecret | None = None
+    until_answered: bool = False
+    interval: timedelta = timedelta(seconds=3)
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitJobCall:
+    """Hand a job to a Ray dashboard until it is there. The answer is ``found`` once it was accepted or its id is known
+    already, and does not change afterwards; after a failure the id is asked for before the job is handed in again."""
+
+    address: str
+    job_id: str
+    request: str = field(repr=False)
+    """The body of spec rayjob.md 3.10, as JSON."""
+    namespace: str = ""
+    service: str = ""
+    auth: AuthSecret | None = None
+    interval: timedelta = timedelta(seconds=3)
+
+
+@dataclass(frozen=True, slots=True)
+class JobLogsProbe:
+    """Ask a Ray dashboard, once, how the log of a submission ends. The value is ``{"lines": …}``; ``absent`` when there is
+    no log. Its result never changes afterwards."""
 
     address: str
     job_id: str
@@ -182,7 +211,7 @@ class ActivityProbe:
     """Another value is another question, and so asked at once: for an answer that must not be older than now."""
 
 
-Probe = ObjectProbe | JobInfoProbe | StopJobCall | ActivityProbe | DrainProbe
+Probe = ObjectProbe | JobInfoProbe | JobLogsProbe | StopJobCall | SubmitJobCall | ActivityProbe | DrainProbe
 
 
 @dataclass(frozen=True, slots=True)

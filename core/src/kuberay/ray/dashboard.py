@@ -48,6 +48,10 @@ class DashboardClient(Protocol):
         """The submission, or None when that dashboard does not know it (404)."""
         ...
 
+    async def job_logs(self, target: DashboardTarget, job_id: str) -> str | None:
+        """How the log of the submission ends (`kuberay.ray.joblogs`); None when that dashboard has none (404)."""
+        ...
+
     async def stop_job(self, target: DashboardTarget, job_id: str) -> bool:
         """Ask Ray to stop the submission. True when it was stopped or had ended already; False when it is unknown."""
         ...

@@ -12,6 +12,7 @@ from urllib.parse import quote
 import aiohttp
 import orjson
 
+from kuberay.ray import joblogs
 from kuberay.ray.activity import Activity, ask_activity
 from kuberay.ray.dashboard import (
     DashboardError,
@@ -25,6 +26,9 @@ from kuberay.ray.jobinfo import JobInfo, parse_job_info
 DIRECT_TIMEOUT = 2.0
 PROXY_TIMEOUT = 10.0
 """Seconds for a whole request."""
+
+MAX_ANSWER = 10 * 1024 * 1024
+"""Bytes of an answer that are read at most."""
 
 TOKEN_HEADER = "x-ray-authorization"  # noqa: S105 (a header's name)
 _DUPLICATE = "Please use a different submission_id"
@@ -61,6 +65,18 @@ class HttpDashboardClient:
             return parse_job_info(body)
         except ValueError as error:
             raise DashboardRefusedError(f"GetJobInfo fail: {error}: {_quoted(body)}") from error
+
+    async def job_logs(self, target: DashboardTarget, job_id: str) -> str | None:
+        path = f"/api/jobs/{quote(job_id, safe='')}/logs"
+        status, body = await self._call("GET", target, path, keep=joblogs.TAIL_BYTES)
+        if status == 404 and not self._from_api_server(body):
+            return None
+        if status != 200:
+            raise DashboardRefusedError(f"GetJobLog fail: HTTP {status} {_quoted(body)}")
+        try:
+            return joblogs.last_lines(body, cut=len(body) >= joblogs.TAIL_BYTES)
+        except ValueError as error:
+            raise DashboardRefusedError(f"GetJobLog fail: {error}") from error
 
     async def stop_job(self, target: DashboardTarget, job_id: str) -> bool:
         status, body = await self._call("POST", target, f"/api/jobs/{quote(job_id, safe='')}/stop", b"")
@@ -103,8 +119,9 @@ class HttpDashboardClient:
             raise DashboardRefusedError(str(error)) from error
 
     async def _call(
-        self, method: str, target: DashboardTarget, path: str, body: bytes | None = None
+        self, method: str, target: DashboardTarget, path: str, body: bytes | None = None, *, keep: int = 0
     ) -> tuple[int, bytes]:
+        """Status code and answer; with *keep* only so many bytes of its end, else all of it, if it is not too long."""
         url, headers = await self._address(target)
         if body is not None:
             headers["Content-Type"] = "application/json"
@@ -114,7 +131,7 @@ class HttpDashboardClient:
             async with self._session.request(
                 method, url + path, data=body, headers=headers, timeout=self._timeout, allow_redirects=False
             ) as response:
-                return response.status, await response.read()
+                return response.status, await _read(response, keep)
         except TimeoutError as error:
             raise DashboardUnreachableError(
                 f"{method} {url}{path} was not answered within {self._timeout.total:g} s"
@@ -140,6 +157,18 @@ class HttpDashboardClient:
         place = f"/api/v1/namespaces/{target.namespace}/services/{target.service}:dashboard/proxy"
         value = await self._proxy_authorization() if self._proxy_authorization is not None else None
         return self._proxy_base + place, {"Authorization": value} if value else {}
+
+
+async def _read(response: aiohttp.ClientResponse, keep: int) -> bytes:
+    """An answer may be of any length: a job writes its own log, and a head may be anything."""
+    body = bytearray()
+    async for chunk in response.content.iter_any():
+        body += chunk
+        if keep:
+            del body[:-keep]
+        elif len(body) > MAX_ANSWER:
+            raise DashboardRefusedError(f"{response.url} answers with more than {MAX_ANSWER:,} bytes")
+    return bytes(body)
 
 
 def _object(body: bytes, call: str) -> dict[str, Any]:

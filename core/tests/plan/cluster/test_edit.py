@@ -301,6 +301,17 @@ def test_a_head_that_shall_not_come_back_is_not_replaced(cluster: Any) -> None:
     assert "ray.io/disable-provisioned-head-restart" in told.groups[0].sentence
 
 
+@pytest.mark.parametrize("edit", [set_image(), set_image(0), set_spec(rayVersion="2.55.0")])
+def test_nothing_is_recreated_around_a_head_that_shall_not_come_back(cluster: Any, edit: Edit) -> None:
+    before = cluster(upgradeStrategy={"type": "Recreate"})
+    before["metadata"]["annotations"] = {"ray.io/disable-provisioned-head-restart": "true"}
+    told = effects_of(before, edit)
+    assert (told.restarts, [change.effect for change in told.changes]) == (Restarts.NOTHING, [Effect.HELD_BACK])
+    assert "ray.io/disable-provisioned-head-restart" in told.groups[0].sentence
+    before["status"] = {}
+    assert effects_of(before, edit).restarts == Restarts.CLUSTER
+
+
 def test_edits_that_only_services_see(cluster: Any) -> None:
     """RC-20."""
     told = effects_of(cluster(), set_spec(headServiceAnnotations={"a": "b"}))

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 import yaml
 from kuberay.api.gates import DEFAULT_GATES
-from kuberay.api.kinds import JOB, RAYCLUSTER, RAYJOB, SERVICE, Kind
+from kuberay.api.kinds import JOB, POD, RAYCLUSTER, RAYJOB, SERVICE, Kind
 from kuberay.api.objects import RayObject, from_dict
 from kuberay.api.times import format_time
 from kuberay.hooks.calls import NoHooks
@@ -30,20 +30,24 @@ from kuberay.plan.model import (
     Delete,
     Event,
     JobInfoProbe,
+    JobLogsProbe,
     Patch,
     Plan,
     Probe,
     ProbeResult,
     StopJobCall,
+    SubmitJobCall,
     Write,
     WriteFailure,
 )
 from kuberay.plan.observed import FixedView, Observed
+from kuberay_testkit.sim.merge import json_patch, merge_patch
 
 START = datetime(2024, 1, 1, tzinfo=UTC)
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 NS = "default"
 KINDS = {"RayJob": RAYJOB, "RayCluster": RAYCLUSTER, "Job": JOB, "Service": SERVICE}
+USUAL = ("Accepted", "ClusterReady", "Submitted", "Running", "Finished")
 TERMINAL = ("SUCCEEDED", "FAILED", "STOPPED")
 Body = dict[str, Any]
 
@@ -54,6 +58,9 @@ class Dashboard:
 
     jobs: dict[str, Body] = field(default_factory=dict)
     posts: list[str] = field(default_factory=list)
+    logs: dict[str, str] = field(default_factory=dict)
+    requests: list[Body] = field(default_factory=list)
+    """Bodies of accepted submissions."""
 
 
 @dataclass
@@ -72,6 +79,12 @@ class World:
     refuse: bool = False
     fail_get: int = 0
     slow: float = 0
+    fail_post: int = 0
+    sidecars: dict[str, Body] = field(default_factory=dict)
+    """By cluster, the state of the submitter container in its head pod once that has ended."""
+    head_phase: str = "Running"
+    head_since: dict[str, datetime] = field(default_factory=dict)
+    """By cluster, when its present head pod was made, if it is not the first one."""
     refuse_writes: dict[tuple[str, str], str] = field(default_factory=dict)
     transitions: list[Body] = field(default_factory=list)
     lifecycle: dict[str, list[str]] = field(default_factory=dict)
@@ -178,7 +191,8 @@ class World:
     # The operator
 
     def observe(self, failure: WriteFailure | None = None) -> Observed:
-        view = FixedView((kind, from_dict(kind, copy.deepcopy(body))) for (kind, _), body in self.objects.items())
+        objects = [*((kind, body) for (kind, _), body in self.objects.items()), *self._head_pods()]
+        view = FixedView((kind, from_dict(kind, copy.deepcopy(body))) for kind, body in objects)
         obj = view.get(RAYJOB, NS, self.job_name)
         assert isinstance(obj, RayObject)
         return Observed(
@@ -191,6 +205,56 @@ class World:
             hooks=self.hooks,
             failure=failure,
         )
+
+    def _head_pods(self) -> Iterator[tuple[Kind, Body]]:
+        """The head pods of the RayClusters."""
+        for cluster, pods in self.pods.items():
+            state = pods.get("head-0")
+            if state not in ("ready", "running") or (RAYCLUSTER, cluster) not in self.objects:
+                continue
+            uid = self.objects[RAYCLUSTER, cluster]["metadata"]["uid"]
+            owner = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": cluster, "uid": uid, "controller": True}
+            ended = self.sidecars.get(cluster)
+            containers = [
+                {"name": "ray-head", "ready": state == "ready", "state": {"running": {}}},
+                {"name": "ray-job-submitter", "ready": not ended, "state": ended or {"running": {}}},
+            ]
+            yield (
+                POD,
+                {
+                    "metadata": {
+                        "name": f"{cluster}-head",
+                        "namespace": NS,
+                        "uid": f"{uid}-head",
+                        "creationTimestamp": format_time(self.head_since.get(cluster, START)),
+                        "labels": {"ray.io/node-type": "head", "ray.io/cluster": cluster},
+                        "ownerReferences": [owner],
+                    },
+                    "spec": {"containers": [{"name": "ray-head"}, {"name": "ray-job-submitter"}]},
+                    "status": {"phase": self.head_phase, "podIP": "10.0.0.1", "containerStatuses": containers},
+                },
+            )
+
+    def end_sidecar(self, exit_code: int, reason: str = "") -> None:
+        """The submitter container of the head pod ends."""
+        self.sidecars[self.status["rayClusterName"]] = {
+            "terminated": {
+                "exitCode": exit_code,
+                "reason": reason or ("Error" if exit_code else "Completed"),
+                "finishedAt": format_time(self.now),
+            }
+        }
+        self._dirty = True
+
+    def lose_head(self, *, new: bool) -> None:
+        """The head pod goes, and with it what its dashboard knew; with *new* another one takes its place."""
+        cluster = self.status["rayClusterName"]
+        self.pods[cluster].pop("head-0", None)
+        self.dashboards[cluster] = Dashboard(posts=self.dashboard().posts)
+        self.settings.pop("job", None)
+        self.settings["head"] = "ready" if new else "lost"
+        self.head_since[cluster] = self.now
+        self._dirty = True
 
     def restart(self) -> None:
         """A new operator process: probes know nothing, and everything is looked at."""
@@ -274,12 +338,15 @@ class World:
                 return True, write.done
             case Patch():
                 assert existing is not None
-                assert write.resource_version == existing["metadata"]["resourceVersion"]
-                existing["metadata"].update(copy.deepcopy(write.body["metadata"]))
-                if "deletionTimestamp" in existing["metadata"] and not existing["metadata"]["finalizers"]:
+                if write.operations:
+                    self._put(write.kind, json_patch(existing, list(write.operations)))
+                    return True, write.done
+                assert write.resource_version in ("", existing["metadata"]["resourceVersion"])
+                patched = merge_patch(existing, copy.deepcopy(write.body))
+                assert patched["metadata"]["uid"] == existing["metadata"]["uid"]
+                self._put(write.kind, patched)
+                if "deletionTimestamp" in patched["metadata"] and not patched["metadata"]["finalizers"]:
                     self._remove(write.kind, write.name)
-                else:
-                    self._put(write.kind, existing)
                 return True, write.done
         raise AssertionError(write)
 
@@ -348,18 +415,27 @@ class World:
             self._play_service(name, body)
             groups = body["spec"].get("workerGroupSpecs") or []
             suspended = body["spec"].get("suspend")
-            roles = {} if suspended else {"head": 1, "worker": sum(group.get("replicas", 0) for group in groups)}
+            workers = sum(group.get("replicas", 0) for group in groups if not group.get("suspend"))
+            roles = {} if suspended else {"head": 1, "worker": workers}
             pods = self.pods.setdefault(name, {})
+            if groups and all(group.get("suspend") for group in groups):
+                for pod in [pod for pod in pods if pod.startswith("worker")]:
+                    del pods[pod]
             for role, count in roles.items():
                 for index in range(count):
                     pod = f"{role}-{index}"
+                    if role == "head" and self.settings["head"] == "lost":
+                        continue
                     if pods.get(pod, "pending") != "ready":
                         pods[pod] = {"ready": "ready", "unready": "running", "none": "pending"}[self.settings[role]]
             status: Body = {"head": {"serviceName": f"{name}-head-svc"}}
             if suspended:
                 status["state"] = "suspended"
-            elif all(state == "ready" for state in pods.values()):
+            elif pods.get("head-0") and all(state == "ready" for state in pods.values()):
                 status["state"] = "ready"
+                status["conditions"] = [{"type": "RayClusterProvisioned", "status": "True"}]
+            if (body.get("status") or {}).get("conditions"):
+                status["conditions"] = body["status"]["conditions"]
             if body.get("status") != status:
                 body["status"] = status
                 self._put(kind, body)
@@ -415,10 +491,14 @@ class World:
 
     def _poll(self) -> None:
         for probe, asked in list(self._asked.items()):
-            if not isinstance(probe, JobInfoProbe | StopJobCall):
+            if not isinstance(probe, JobInfoProbe | JobLogsProbe | StopJobCall | SubmitJobCall):
                 raise AssertionError(probe)
-            once = isinstance(probe, StopJobCall) and probe in self.results
-            if once or (isinstance(probe, JobInfoProbe) and self.now - asked < probe.interval):
+            known = self.results.get(probe)
+            once = isinstance(probe, StopJobCall | JobLogsProbe)
+            accepted = isinstance(probe, SubmitJobCall) and known is not None and known.outcome == "found"
+            if (once and known is not None) or accepted:
+                continue
+            if not isinstance(probe, StopJobCall | JobLogsProbe) and self.now - asked < probe.interval:
                 continue
             self._asked[probe] = self.now
             before, result = self.results.get(probe), self._answer(probe)
@@ -429,22 +509,36 @@ class World:
             if before is None or (before.outcome, before.value) != (result.outcome, result.value):
                 self._dirty = True
 
-    def _answer(self, probe: JobInfoProbe | StopJobCall) -> ProbeResult:
+    def _answer(self, probe: JobInfoProbe | JobLogsProbe | StopJobCall | SubmitJobCall) -> ProbeResult:
         if self.refuse or self.fail_get or self.slow > 2:
             return ProbeResult("error", self.now, error="no answer")
         cluster = probe.service.removesuffix("-head-svc")
-        if (RAYCLUSTER, cluster) not in self.objects:
+        if (RAYCLUSTER, cluster) not in self.objects or self.settings["head"] == "lost":
             return ProbeResult("error", self.now, error="no such host")
         dashboard = self.dashboards.setdefault(cluster, Dashboard())
         if self.settings.get("job") and probe.job_id not in dashboard.jobs:
             milliseconds = int(self.now.timestamp() * 1000)
             dashboard.jobs[probe.job_id] = {"status": self.settings["job"], "start_time": milliseconds}
         info = dashboard.jobs.get(probe.job_id)
+        if isinstance(probe, JobLogsProbe):
+            lines = dashboard.logs.get(probe.job_id)
+            return ProbeResult("found", self.now, {"lines": lines}) if lines else ProbeResult("absent", self.now)
         if isinstance(probe, StopJobCall):
             dashboard.posts.append(f"POST /api/jobs/{probe.job_id}/stop")
             if info is not None and info["status"] not in TERMINAL:
                 info["status"] = "STOPPED"
             return ProbeResult("found", self.now, {"stopped": info is not None})
+        if isinstance(probe, SubmitJobCall):
+            if probe in self.results and info is not None:
+                return ProbeResult("found", self.now)  # after a failure the id is asked for first
+            dashboard.posts.append("POST /api/jobs/")
+            if self.fail_post:
+                return ProbeResult("error", self.now, error=f"SubmitJob fail: HTTP {self.fail_post}")
+            dashboard.requests.append(json.loads(probe.request))
+            dashboard.jobs.setdefault(
+                probe.job_id, {"status": "RUNNING", "start_time": int(self.now.timestamp() * 1000)}
+            )
+            return ProbeResult("found", self.now)
         if info is None:
             return ProbeResult("absent", self.now)
         return ProbeResult("found", self.now, copy.deepcopy(info))
@@ -454,6 +548,17 @@ class World:
     def lifecycle_of_interest(self) -> Body:
         """Creations and removals, without services and without the RayJob's own creation."""
         return {kind: history for kind, history in self.lifecycle.items() if kind != "Service"}
+
+    @property
+    def told(self) -> list[Body]:
+        """The conditions that tell of something out of the usual course."""
+        conditions = self.status.get("conditions", [])
+        return [c for c in conditions if c["type"] not in USUAL or (c["type"], c["status"]) == ("Accepted", "False")]
+
+    def condition(self, type_: str) -> tuple[str, str]:
+        """Status and reason of a condition."""
+        (found,) = [c for c in self.status.get("conditions", []) if c["type"] == type_]
+        return found["status"], found["reason"]
 
     def notes(self, reason: str) -> list[str]:
         return [event.note for event in self.events if event.reason == reason]

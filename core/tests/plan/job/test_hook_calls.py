@@ -106,14 +106,14 @@ def test_waiting_for_a_plugin(world: Any, hooks: Gang) -> None:
     hooks.wait = "the queue is closed"
     world.run(5)
     assert world.status["jobDeploymentStatus"] == "Initializing"
-    assert world.status["conditions"][0]["message"] == "gang: the queue is closed"
+    assert world.told[0]["message"] == "gang: the queue is closed"
     assert world.plan.waiting == "gang: the queue is closed"
     assert not any(kind == RAYCLUSTER for kind, _ in world.objects)
     hooks.wait = ""
     world.edit({"metadata.labels.again": "1"})
     world.run(3)
     assert world.status["jobDeploymentStatus"] == "Running"
-    assert "conditions" not in world.status
+    assert world.told == []
 
 
 @pytest.mark.parametrize("hook", ["pre_create_pods", "mutate_cluster", "mutate_pod"])
@@ -121,7 +121,7 @@ def test_a_plugin_that_raises_holds_back_what_depends_on_it(world: Any, hooks: G
     hooks.broken = {hook}
     world.run(5)
     assert world.status["jobDeploymentStatus"] == "Initializing"
-    (condition,) = world.status["conditions"]
+    (condition,) = world.told
     assert (condition["type"], condition["message"]) == ("PluginFailed", f"gang raised in {hook}: boom")
     made = any(kind == RAYCLUSTER for kind, _ in world.objects)
     assert made is (hook == "mutate_pod")
@@ -130,13 +130,13 @@ def test_a_plugin_that_raises_holds_back_what_depends_on_it(world: Any, hooks: G
     world.edit({"metadata.labels.again": "1"})
     world.run(3)
     assert world.status["jobDeploymentStatus"] == "Running"
-    assert "conditions" not in world.status
+    assert world.told == []
 
 
 def test_an_object_no_watch_names_is_refused(world: Any, hooks: Gang) -> None:
     hooks.watches = list  # type: ignore[method-assign]
     world.run(3)
-    assert "gang.test/v1 Gang is of no kind that a watch names" in world.status["conditions"][0]["message"]
+    assert "gang.test/v1 Gang is of no kind that a watch names" in world.told[0]["message"]
     assert not any(kind == RAYCLUSTER for kind, _ in world.objects)
 
 

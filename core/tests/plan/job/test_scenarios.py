@@ -72,6 +72,8 @@ def _play(world: Any, step: dict[str, Any], checkpoints: list[dict[str, Any]]) -
             world.run(value)
         case "check":
             checkpoint = {"at": value, "objects": world.live()}
+            if suspended := _suspended_groups(world):
+                checkpoint["suspendedGroups"] = suspended
             if selectors := _selectors(world):
                 checkpoint["selectors"] = selectors
             checkpoints.append(checkpoint)
@@ -152,6 +154,17 @@ def _final(world: Any) -> dict[str, Any]:
         times += [f"rayJobInfo.{key}" for key in ("startTime", "endTime") if key in status.get("rayJobInfo", {})]
         final["times"] = times
     final["objects"] = world.live()
+    if suspended := _suspended_groups(world):
+        final["suspendedGroups"] = suspended
     if selectors := _selectors(world):
         final["selectors"] = selectors
     return final
+
+
+def _suspended_groups(world: Any) -> dict[str, list[str]]:
+    found = {
+        name: [group["groupName"] for group in body["spec"].get("workerGroupSpecs", []) if group.get("suspend")]
+        for (kind, name), body in world.objects.items()
+        if kind == RAYCLUSTER
+    }
+    return {name: groups for name, groups in found.items() if groups}

@@ -266,7 +266,7 @@ class ClusterStory:
         self._add(at, f"{how} a pod of", self._to_pod(end, self.random.choice((HEAD, WORKER, WORKER))))
 
     def crash(self, at: float, until: float) -> None:
-        """Its Ray container ends; the kubelet starts it again a while later, where nobody has replaced the pod."""
+        """Its Ray container ends; the kubelet starts it again a while later, where it may and nobody has replaced the pod."""
 
         def crash(world: SimWorld, name: str) -> None:
             pod = world.server.peek(POD, NAMESPACE, name)
@@ -277,7 +277,13 @@ class ClusterStory:
 
         hit = self._to_pod(crash, self.random.choice((HEAD, WORKER)))
         self._add(at, "crash a container of", hit)
-        self._add(self._later(at, until, 1, 30), "restart a container of", hit.start)
+
+        def restart(world: SimWorld) -> None:
+            stored = world.server.store.by_uid(hit.uid)
+            if stored is not None and stored.body["spec"].get("restartPolicy") == "Always":
+                hit.start(world)
+
+        self._add(self._later(at, until, 1, 30), "restart a container of", restart)
 
     def lose_node(self, at: float, until: float) -> None:
         """A pod is Unknown, is told to go and does not, until its node is removed."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from kuberay.api import kinds
 from kuberay.api.conditions import ClusterCondition
-from kuberay.api.kinds import POD, RAYCLUSTER, RAYJOB
+from kuberay.api.kinds import POD, RAYCLUSTER, RAYCRONJOB, RAYJOB
 from kuberay.api.names import ANNOTATION_FT_DELETION_TIMEOUT, HEAD, LABEL_NODE_TYPE, LABEL_REPLICA_NAME, WORKER
 from kuberay.api.times import parse_time
 
@@ -30,7 +30,7 @@ from kuberay_testkit.sim.cluster_facts import (
 from kuberay_testkit.sim.server import SimServer
 from kuberay_testkit.sim.store import Change, Stored
 
-_OWNERLESS = (RAYCLUSTER, RAYJOB, kinds.LEASE, kinds.EVENT)
+_OWNERLESS = (RAYCLUSTER, RAYJOB, RAYCRONJOB, kinds.LEASE, kinds.EVENT)
 """What an operator writes without owning it."""
 
 
@@ -48,7 +48,7 @@ class OnlyItsOwn:
 
     def __call__(self, server: SimServer, change: Change) -> None:
         stored = change.stored
-        if stored.key.kind in (RAYCLUSTER, RAYJOB):
+        if stored.key.kind in (RAYCLUSTER, RAYJOB, RAYCRONJOB):
             self._ours.add(stored.uid)
         if server.acting not in self._operators or stored.key.kind in _OWNERLESS:
             return
@@ -199,9 +199,13 @@ def finalizer_last(server: SimServer, change: Change) -> None:
     seconds = int((metadata.get("annotations") or {}).get(ANNOTATION_FT_DELETION_TIMEOUT, _PATIENCE))
     if (server.now() - parse_time(metadata["deletionTimestamp"])).total_seconds() >= seconds:
         return
+    pods = list(children(server, stored.uid, POD))
+    heads = [pod for pod in pods if _node_type(pod) == HEAD]
+    if heads and not any("startTime" in (head.body.get("status") or {}) for head in heads):
+        return  # Workers that run without a head have stored nothing.
     running = [
         pod.key.name
-        for pod in children(server, stored.uid, POD)
+        for pod in pods
         if not over(pod) and _node_type(pod) in (HEAD, WORKER) and "startTime" in (pod.body.get("status") or {})
     ]
     assert not running, f"the finalizer {had[0]} went while {', '.join(running)} still ran"

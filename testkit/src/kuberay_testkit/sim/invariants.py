@@ -79,21 +79,27 @@ def one_cluster_per_job(server: SimServer, change: Change) -> None:
 
 
 class OneSubmitter:
-    """One submitter Job per attempt: never a second one for the same job id."""
+    """One submitter Job per attempt: never a second one for the same job id in the same cluster, unless somebody else
+    deleted the first."""
 
-    def __init__(self) -> None:
-        self._made: Counter[tuple[str, str]] = Counter()
+    def __init__(self, operators: Collection[str]) -> None:
+        self._operators = operators
+        self._made: Counter[tuple[str, ...]] = Counter()
 
     def __call__(self, server: SimServer, change: Change) -> None:
         stored = change.stored
-        if stored.key.kind != JOB or change.type != "ADDED":
+        if stored.key.kind != JOB or change.type == "MODIFIED":
             return
         owner = server.store.by_uid(controller_uid(stored))
         if owner is None or owner.key.kind != RAYJOB:
             return
-        attempt = (owner.uid, str((owner.body.get("status") or {}).get("jobId")))
-        self._made[attempt] += 1
-        assert self._made[attempt] == 1, f"a second submitter of RayJob {owner.key.name} for job {attempt[1]}"
+        status = owner.body.get("status") or {}
+        attempt = (owner.uid, str(status.get("jobId")), str(status.get("rayClusterName")))
+        if change.type == "ADDED":
+            self._made[attempt] += 1
+            assert self._made[attempt] == 1, f"a second submitter of RayJob {owner.key.name} for job {attempt[1]}"
+        elif server.acting not in self._operators:
+            self._made[attempt] = 0
 
 
 def watch_over(world: SimWorld, *, memory: float = 5.0, operators: Collection[str] = OPERATORS) -> None:
@@ -104,7 +110,7 @@ def watch_over(world: SimWorld, *, memory: float = 5.0, operators: Collection[st
         PodBudget(history),
         one_head,
         one_cluster_per_job,
-        OneSubmitter(),
+        OneSubmitter(operators),
         OnlyItsOwn(operators),
         JustifiedDeletions(operators, history),
         SteadyStatus(),

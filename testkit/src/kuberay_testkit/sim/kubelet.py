@@ -9,7 +9,7 @@ from kuberay.api import kinds
 
 from kuberay_testkit.sim.controller import Controller
 from kuberay_testkit.sim.environment import stamp
-from kuberay_testkit.sim.podstatus import Wish, reached, read_wish, set_condition
+from kuberay_testkit.sim.podstatus import Wish, container_ended, reached, read_wish, set_condition
 from kuberay_testkit.sim.server import SimServer
 from kuberay_testkit.sim.store import Change, Key, Stored
 
@@ -185,6 +185,25 @@ class SimKubelet(Controller):
             name,
             lambda status: set_condition(status, "PodScheduled", False, now, "Unschedulable", message),
         )
+
+    def end_container(
+        self,
+        namespace: str,
+        name: str,
+        container: str,
+        exit_code: int = 0,
+        message: str = "",
+        *,
+        starts_again: bool = True,
+    ) -> None:
+        """One container of a running pod exits; *message* is its termination message. Restart policies decide what follows:
+        it runs again at once (with *starts_again* false it waits in back-off), it stays ended and the pod unready, or the
+        whole pod is Succeeded or Failed because it was the last."""
+        stored = self._pod(namespace, name)
+        self._settled(stored)
+        now = stamp(self.server.now())
+        status = container_ended(stored.copy(), container, exit_code, message, now, starts_again=starts_again)
+        self.server.set_status(*stored.key, status, manager="kubelet")
 
     def set_container(
         self,

@@ -12,19 +12,21 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from kuberay.api.gates import DEFAULT_GATES
-from kuberay.api.kinds import RAYCLUSTER, RAYJOB, Kind
+from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB, Kind
 from kuberay.hooks.calls import Hooks, NoHooks
 from kuberay.hooks.types import PolicyRule
 from kuberay.kube.client import Client
 from kuberay.kube.informer import InformerTimes
 from kuberay.kube.lease import Lease
-from kuberay.operator.app import RAY_KINDS, App, LeadershipLostError, Parts
+from kuberay.operator.app import App, LeadershipLostError, Parts, ray_kinds
 from kuberay.operator.controller import PlanFunction
 from kuberay.operator.metrics import Metrics
 from kuberay.operator.rbac import CORE_RULES, ELECTION_RULES
 from kuberay.plan.cluster import plan_cluster
 from kuberay.plan.config import PlanConfig
+from kuberay.plan.cronjob import plan_cronjob
 from kuberay.plan.job import plan_job
+from kuberay.ray.dashboard import DashboardClient
 
 from kuberay_testkit.dashboard import FakeDashboard
 from kuberay_testkit.drain import FakeDrain
@@ -39,7 +41,7 @@ OPERATOR_NAMESPACE = "kuberay-system"
 BRISK = InformerTimes(watch=60.0, idle=70.0, resync=60.0, backoff_most=5.0)
 """Gaps are repaired within a minute, so that simulations come to rest sooner."""
 
-PLANS: Mapping[Kind, PlanFunction] = {RAYCLUSTER: plan_cluster, RAYJOB: plan_job}
+PLANS: Mapping[Kind, PlanFunction] = {RAYCLUSTER: plan_cluster, RAYJOB: plan_job, RAYCRONJOB: plan_cronjob}
 
 
 class RayWorld(SimWorld):
@@ -52,6 +54,11 @@ class RayWorld(SimWorld):
         self.dashboard = FakeDashboard(clock=self.server.clock)
         self.drain = FakeDrain(clock=self.server.clock)
         self.ray = SimRay(self.server, self.kubelet, self.dashboard, outcome=outcome)
+
+    @property
+    def dashboards(self) -> DashboardClient:
+        """Whom operators ask about jobs."""
+        return self.dashboard
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
@@ -114,7 +121,7 @@ class SimOperator:
 
     async def _main(self, transport: SimTransport) -> None:
         client, clock = Client(transport), self.world.server.clock
-        self.source = SimSource(transport, RAY_KINDS, self.namespaces)
+        self.source = SimSource(transport, ray_kinds(self.gates), self.namespaces)
         lease = Lease(client, clock, namespace=OPERATOR_NAMESPACE, identity=self.name) if self.elect else None
         self.metrics = Metrics()
         self.app = App(
@@ -122,7 +129,7 @@ class SimOperator:
                 client=client,
                 clock=clock,
                 source=self.source,
-                dashboard=self.world.dashboard,
+                dashboard=self.world.dashboards,
                 drain=self.world.drain,
                 metrics=self.metrics,
                 hooks=self.hooks,

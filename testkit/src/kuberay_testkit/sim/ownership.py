@@ -87,7 +87,8 @@ def after_update(
     mine = result.pop(manager, None)
     paths = frozenset(((mine.paths if mine else frozenset()) | difference.changed) - difference.removed)
     if paths:
-        result[manager] = mine if mine is not None and mine.paths == paths else Claim(paths, now)
+        same = mine is not None and mine.paths == paths and not difference.changed
+        result[manager] = mine if same and mine is not None else Claim(paths, now)
     return result
 
 

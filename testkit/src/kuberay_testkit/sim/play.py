@@ -9,6 +9,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 from random import Random
 from typing import Any
 
@@ -17,6 +18,7 @@ from kuberay.api.kinds import EVENT, POD, RAYCLUSTER, RAYJOB
 from kuberay.api.names import LABEL_CLUSTER, LABEL_GROUP, LABEL_NODE_TYPE, REDIS_CLEANUP
 from kuberay.hooks.calls import Hooks, NoHooks
 from kuberay.hooks.types import PolicyRule
+from kuberay.plan.config import PlanConfig
 from kuberay.plugins.loader import load
 from kuberay.plugins.manager import PluginManager
 
@@ -25,13 +27,15 @@ from kuberay_testkit.sim.calls import Steps, missing_permissions
 from kuberay_testkit.sim.clock import run_sim
 from kuberay_testkit.sim.cluster_story import ClusterStory
 from kuberay_testkit.sim.faults import Faults
+from kuberay_testkit.sim.heads_world import HeadsWorld
 from kuberay_testkit.sim.invariants import watch_over
-from kuberay_testkit.sim.operator import RayWorld, SimOperator, operator_rules
+from kuberay_testkit.sim.job_rules import JobRules
+from kuberay_testkit.sim.operator import SimOperator, operator_rules
 from kuberay_testkit.sim.podstatus import Wish
 from kuberay_testkit.sim.server import SimServer
 from kuberay_testkit.sim.store import Change
 from kuberay_testkit.sim.story import image_of
-from kuberay_testkit.sim.users import NAMESPACE, Script, outcome_of, shape, write_script
+from kuberay_testkit.sim.users import NAMESPACE, Script, shape, write_script
 
 TROUBLE = 150.0
 """Seconds in which things fail; then everything works again and the cluster must come to rest."""
@@ -40,6 +44,9 @@ AUTOSCALER = "autoscaler-v2"
 
 LATE = 3600.0
 """How old a spec may be that is acted on while watches fail."""
+
+_IMPATIENT = PlanConfig(job_status_check_timeout=timedelta(seconds=100), job_transition_grace=timedelta(seconds=60))
+"""So that all that anybody waits for comes to pass before the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +61,15 @@ class Trouble:
     """How many operators run; with two, they elect a leader."""
     clock_jumps: bool = False
     """Whether the wall clock is set forward now and then."""
+    weather: float = 0.0
+    """How many calls to Ray dashboards go wrong, about."""
 
     def __str__(self) -> str:
         words = [f"faults {self.faults:g}"] if self.faults else []
         words += ["kills"] if self.kills else []
         words += [f"{self.replicas} replicas"] if self.replicas > 1 else []
         words += ["clock jumps"] if self.clock_jumps else []
+        words += [f"dashboards {self.weather:g}"] if self.weather else []
         return ", ".join(words) or "no faults"
 
 
@@ -71,6 +81,9 @@ TROUBLES: dict[str, Trouble] = {
     "faults-and-kills": Trouble(faults=0.2, kills=True),
     "replicas": Trouble(faults=0.1, kills=True, replicas=2),
     "clock-jumps": Trouble(faults=0.05, clock_jumps=True),
+    "dashboards": Trouble(weather=0.3),
+    "dashboards-and-kills": Trouble(weather=0.2, kills=True),
+    "dashboards-and-faults": Trouble(faults=0.1, weather=0.2, kills=True),
 }
 
 
@@ -109,26 +122,43 @@ class Plugins:
         return cls(manager, rules, AUTOSCALER in names)
 
 
-def play(seed: int, trouble: Trouble = CALM, plugins: Plugins | None = None) -> Played:
-    """One run of the script of *seed*; every check that holds for all runs is made here."""
-    return run_sim(lambda: _Run(seed, trouble, plugins or Plugins()).run(), seed=seed)
+def play(
+    seed: int, trouble: Trouble = CALM, plugins: Plugins | None = None, *, clusters: int = 3, jobs: int = 2
+) -> Played:
+    """One run of the script of *seed*, with so many RayClusters and RayJobs; every check that holds for all runs is made
+    here."""
+    return run_sim(lambda: _Run(seed, trouble, plugins or Plugins(), clusters, jobs).run(), seed=seed)
 
 
 class _Run:
-    def __init__(self, seed: int, trouble: Trouble, plugins: Plugins) -> None:
+    def __init__(self, seed: int, trouble: Trouble, plugins: Plugins, clusters: int, jobs: int) -> None:
         self.trouble = trouble
         self.plugins = plugins
         self.random = Random(f"trouble {seed}")
-        self.script = write_script(seed, autoscaled=int(plugins.autoscaler))
+        self.script = write_script(seed, clusters=clusters, autoscaled=int(plugins.autoscaler), jobs=jobs)
         faults = Faults.mixture(seed, intensity=trouble.faults) if trouble.faults else None
-        self.world = RayWorld(seed=seed, faults=faults, outcome=outcome_of, pod_grace=2.0, behave=_behave)
+        self.world = HeadsWorld(
+            seed=seed,
+            faults=faults,
+            weather=trouble.weather,
+            follower_fails=Random(f"follower {seed}").random() < 0.5,
+            pod_grace=2.0,
+            behave=_behave,
+        )
+        away = trouble.faults or trouble.kills
+        self.jobs = JobRules(self.world, patience=LATE if away else 50.0, leaving=None if away else 60.0)
         self.world.drain.busy_seconds = Random(f"drain {seed}").choice((0.0, 1.0, 20.0, 1000.0))
         if trouble.faults:
             self.world.drain.fail(self.random.choice(_DRAIN_FAULTS), times=self.random.randint(1, 5))
         names = ("operator",) if trouble.replicas == 1 else ("operator-a", "operator-b")
         self.operators = [
             SimOperator(
-                world=self.world, name=name, hooks=plugins.hooks, elect=trouble.replicas > 1, may_lose_lease=True
+                world=self.world,
+                name=name,
+                hooks=plugins.hooks,
+                config=_IMPATIENT,
+                elect=trouble.replicas > 1,
+                may_lose_lease=True,
             )
             for name in names
         ]
@@ -146,12 +176,14 @@ class _Run:
             await playing
             await world.pass_time(max(0.0, TROUBLE - world.server.clock.elapsed()))
             world.server.faults.stop()
+            world.heads.catch_up()
             for operator in self.operators:
                 if not operator.running:
                     operator.start()
             await world.rest(quiet=150)
             expect_outcome(world, script)
-            outcome = shape(world.server)
+            self.jobs.expect_rest()
+            outcome = shape(world.server, rayjobs=False)
             for operator in self.operators:
                 missing = missing_permissions(operator.calls(), self.rules)
                 assert not missing, f"permissions that were used and are not granted: {missing}"
@@ -206,7 +238,7 @@ class _Run:
         assert not left, f"something was orphaned: {', '.join(left)}"
 
 
-def expect_outcome(world: RayWorld, script: Script) -> None:
+def expect_outcome(world: HeadsWorld, script: Script) -> None:
     """What is there is what the script leads to: pods, their images, states and counts of clusters, ends of jobs."""
     expected = script.pods
     for autoscaled in script.autoscaled:
@@ -226,14 +258,14 @@ def expect_outcome(world: RayWorld, script: Script) -> None:
     _expect("pods that belong to nobody", bystanders, {story.name for story in script.clusters})
     for story in script.clusters:
         _expect_cluster(world, story, images.get(story.name, set()))
-    jobs = {
-        job["metadata"]["name"]: (job["status"].get("jobDeploymentStatus"), job["status"].get("failed") or 0)
-        for job in world.server.objects(RAYJOB, NAMESPACE)
-    }
-    _expect("jobs", jobs, script.jobs)
+    for job in script.jobs:
+        if job.end is not None:
+            status = (world.server.peek(RAYJOB, NAMESPACE, job.name) or {}).get("status") or {}
+            found = (status.get("jobDeploymentStatus"), status.get("failed") or 0)
+            _expect(f"end of {job.name}", found, job.end)
 
 
-def _expect_cluster(world: RayWorld, story: ClusterStory, images: set[tuple[str, str]]) -> None:
+def _expect_cluster(world: HeadsWorld, story: ClusterStory, images: set[tuple[str, str]]) -> None:
     wanted, state, place = story.images(), story.state(), f"of {story.name}"
     if state == "ready":
         named = {(group, image) for group, image in images if group in wanted}

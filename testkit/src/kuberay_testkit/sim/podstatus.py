@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -145,3 +146,49 @@ def reached(
         _container(uid, each, phase, ready, since, now, exit_code) for each in spec.get("containers") or ()
     ]
     return status
+
+
+def container_ended(
+    pod: Mapping[str, Any], container: str, exit_code: int, message: str, now: str, *, starts_again: bool
+) -> dict[str, Any]:
+    """The status of a running *pod* after one of its containers has ended, by the restart policies. One that is started
+    again runs at once, or with *starts_again* false waits in back-off. When all have ended for good the pod has too."""
+    status: dict[str, Any] = copy.deepcopy(dict(pod["status"]))
+    statuses = status["containerStatuses"]
+    found = next((each for each in statuses if each["name"] == container), None)
+    if found is None or "running" not in found["state"]:
+        raise LookupError(f"container {container} of pod {pod['metadata']['name']} does not run")
+    terminated = {
+        "exitCode": exit_code,
+        "reason": "Error" if exit_code else "Completed",
+        "startedAt": found["state"]["running"]["startedAt"],
+        "finishedAt": now,
+        "containerID": found.get("containerID", ""),
+        **({"message": message} if message else {}),
+    }
+    if _restarts(pod, container, exit_code):
+        waiting = {"reason": "CrashLoopBackOff", "message": f"back-off restarting failed container={container}"}
+        state = {"running": {"startedAt": now}} if starts_again else {"waiting": waiting}
+        count = found["restartCount"] + starts_again
+        found.update(state=state, lastState={"terminated": terminated}, restartCount=count)
+    else:
+        starts_again = False
+        found.update(state={"terminated": terminated})
+    found.update(ready=starts_again, started=starts_again)
+    codes = [(each["state"].get("terminated") or {}).get("exitCode") for each in statuses]
+    unready = [each["name"] for each in statuses if not each["ready"]]
+    why, told = "ContainersNotReady", f"containers with unready status: [{' '.join(unready)}]"
+    if None not in codes:
+        status["phase"] = "Failed" if any(codes) else "Succeeded"
+        why, told = "PodFailed" if any(codes) else "PodCompleted", ""
+        set_condition(status, "PodReadyToStartContainers", False, now)
+    for type_ in ("ContainersReady", "Ready"):
+        set_condition(status, type_, not unready, now, why if unready else "", told if unready else "")
+    return status
+
+
+def _restarts(pod: Mapping[str, Any], container: str, exit_code: int) -> bool:
+    """A container's own policy goes before that of its pod (Kubernetes 1.35)."""
+    own = next(each for each in pod["spec"]["containers"] if each["name"] == container).get("restartPolicy")
+    policy = own or pod["spec"].get("restartPolicy") or "Always"
+    return policy == "Always" or (policy == "OnFailure" and exit_code != 0)

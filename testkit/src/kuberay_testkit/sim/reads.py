@@ -18,6 +18,8 @@ from kuberay_testkit.sim.selectors import Match, both, match_fields, match_label
 from kuberay_testkit.sim.status import APIError, bad_request, continue_expired, not_found
 from kuberay_testkit.sim.store import Key, Store, Stored
 
+VERSION = "v1.34.0"
+"""What ``/version`` says."""
 TOKEN_LIFE = timedelta(minutes=5)
 """How long a continue token stays good: etcd keeps old versions about that long."""
 
@@ -127,7 +129,7 @@ class Reads:
         parts = path.strip("/").split("/")
         served = sorted(self._registry, key=lambda kind: (kind.group, kind.version, kind.plural))
         if parts == ["version"]:
-            return {"major": "1", "minor": "34", "gitVersion": "v1.34.0", "platform": "linux/amd64"}
+            return {"major": "1", "minor": "34", "gitVersion": VERSION, "platform": "linux/amd64"}
         if parts == ["api"]:
             return {"kind": "APIVersions", "versions": ["v1"]}
         if parts == ["apis"]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kuberay.api.kinds import RAYCLUSTER, RAYJOB
+from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB
 
 from kuberay_testkit.sim.server import SimServer
 from kuberay_testkit.sim.store import Change
@@ -20,7 +20,7 @@ class SteadyStatus:
 
     def __call__(self, server: SimServer, change: Change) -> None:
         stored = change.stored
-        if stored.key.kind not in (RAYCLUSTER, RAYJOB) or change.type == "DELETED":
+        if stored.key.kind not in (RAYCLUSTER, RAYJOB, RAYCRONJOB) or change.type == "DELETED":
             return
         status: dict[str, Any] = stored.body.get("status") or {}
         self._check_generation(stored.uid, status, int(stored.metadata.get("generation") or 0))

@@ -10,22 +10,21 @@ import asyncio
 from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
 
 from kuberay.api.kinds import JOB, POD, RAYCLUSTER, RAYJOB, SERVICE
 from kuberay.api.names import LABEL_CLUSTER, LABEL_GROUP
 
-from kuberay_testkit.builders import build_rayjob
 from kuberay_testkit.sim.autoscaled_story import AutoscaledStory
 from kuberay_testkit.sim.cluster_story import ClusterStory
+from kuberay_testkit.sim.job_story import JobStory
 from kuberay_testkit.sim.server import SimServer
 from kuberay_testkit.sim.status import APIError
 from kuberay_testkit.sim.story import NAMESPACE as NAMESPACE
 from kuberay_testkit.sim.story import Action
 from kuberay_testkit.sim.world import SimWorld
 
-OUTCOME = "sim.kuberay.dev/outcome"
-"""Annotation of a RayJob that says how its Ray job ends."""
+JOB_PREFIX = "rj"
+"""How the names of RayJobs in scripts begin."""
 
 _RETRY = 0.5
 
@@ -37,8 +36,7 @@ class Script:
     actions: list[Action] = field(default_factory=list)
     clusters: list[ClusterStory] = field(default_factory=list)
     autoscaled: list[AutoscaledStory] = field(default_factory=list)
-    jobs: dict[str, tuple[str, int]] = field(default_factory=dict)
-    """Expected (deployment status, failed attempts) of the RayJobs that are left."""
+    jobs: list[JobStory] = field(default_factory=list)
 
     @property
     def pods(self) -> Counter[tuple[str, str]]:
@@ -87,49 +85,20 @@ def write_script(seed: int, *, clusters: int = 3, autoscaled: int = 0, jobs: int
         script.actions += cluster.actions
     for scaled in script.autoscaled:
         script.actions += scaled.actions
-    for name in (f"rj{number}" for number in range(jobs)):
-        _job(script, name, random(name), span)
+    script.jobs = [JobStory(name, random(name), span) for name in (f"{JOB_PREFIX}{number}" for number in range(jobs))]
+    for job in script.jobs:
+        script.actions += job.actions
     return script
 
 
-def _job(script: Script, name: str, random: Random, span: float) -> None:
-    outcome = random.choice(("SUCCEEDED", "SUCCEEDED", "FAILED"))
-    retries = random.randint(0, 1)
-    manifest = build_rayjob(
-        name,
-        namespace=NAMESPACE,
-        groups=random.randint(0, 2),
-        annotations={OUTCOME: outcome},
-        shutdownAfterJobFinishes=random.random() < 0.7,
-        backoffLimit=retries,
-    )
-    at = random.uniform(0, span / 2)
-    script.actions.append(Action(at, f"create {name}", lambda world: world.server.create(manifest), name))
-    if random.random() < 0.25:
-        script.actions.append(
-            Action(
-                at + random.uniform(0, span),
-                f"delete {name}",
-                lambda world: world.server.delete(RAYJOB, NAMESPACE, name),
-                name,
-            )
-        )
-    else:
-        script.jobs[name] = ("Complete", 0) if outcome == "SUCCEEDED" else ("Failed", retries + 1)
-
-
-def outcome_of(rayjob: dict[str, Any]) -> Any:
-    """For `SimRay`: how the script wants this RayJob to end."""
-    return (rayjob["metadata"].get("annotations") or {}).get(OUTCOME, "SUCCEEDED")
-
-
-def shape(server: SimServer, namespace: str = NAMESPACE) -> dict[str, Counter[str]]:
+def shape(server: SimServer, namespace: str = NAMESPACE, *, rayjobs: bool = True) -> dict[str, Counter[str]]:
     """What is there, with the random parts of names taken out: comparable between runs. Clusters with an autoscaler are
-    left out (see `AutoscaledStory`)."""
+    left out (see `AutoscaledStory`); what belongs to RayJobs is, where *rayjobs* is false (see `JobRules`)."""
     skipped = {
         cluster["metadata"]["name"]
         for cluster in server.objects(RAYCLUSTER, namespace)
         if cluster["spec"].get("enableInTreeAutoscaling")
+        or (not rayjobs and cluster["metadata"]["name"].startswith(JOB_PREFIX))
     }
     multi_host = {
         cluster["metadata"]["name"]
@@ -155,7 +124,7 @@ def shape(server: SimServer, namespace: str = NAMESPACE) -> dict[str, Counter[st
     found: dict[str, Counter[str]] = {kind: Counter() for kind in ("pods", "services", "jobs", "clusters", "rayjobs")}
     for pod in server.objects(POD, namespace):
         labels, status = pod["metadata"].get("labels") or {}, pod.get("status") or {}
-        if labels.get(LABEL_CLUSTER) in skipped:
+        if labels.get(LABEL_CLUSTER) in skipped or (not rayjobs and LABEL_CLUSTER not in labels):
             continue
         place = f"{known(labels.get(LABEL_CLUSTER, ''))} {labels.get(LABEL_GROUP, 'submitter')}"
         found["pods"][f"{place} {status.get('phase')}"] += 1
@@ -168,7 +137,7 @@ def shape(server: SimServer, namespace: str = NAMESPACE) -> dict[str, Counter[st
         if name.endswith("-headless") and name.removesuffix("-headless") not in multi_host:
             continue  # stays when the last replica of several hosts went, if there was time to make it
         found["services"][known(name)] += 1
-    for job in server.objects(JOB, namespace):
+    for job in server.objects(JOB, namespace) if rayjobs else ():
         found["jobs"][job["metadata"]["name"]] += 1
     for cluster in server.objects(RAYCLUSTER, namespace):
         if cluster["metadata"]["name"] in skipped:
@@ -180,7 +149,7 @@ def shape(server: SimServer, namespace: str = NAMESPACE) -> dict[str, Counter[st
         conditions = sorted(f"{c['type']}={c['status']}" for c in told_of)
         told = " ".join([str(status.get("state")), *counts, *conditions])
         found["clusters"][f"{aliases[cluster['metadata']['name']]}: {told}"] += 1
-    for rayjob in server.objects(RAYJOB, namespace):
+    for rayjob in server.objects(RAYJOB, namespace) if rayjobs else ():
         status = rayjob.get("status") or {}
         told = " ".join(str(status.get(key)) for key in ("jobDeploymentStatus", "jobStatus", "failed", "succeeded"))
         found["rayjobs"][f"{rayjob['metadata']['name']}: {told}"] += 1

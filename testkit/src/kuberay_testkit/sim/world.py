@@ -162,6 +162,12 @@ class SimWorld:
                     error.add_note(f"after {change.type} of {change.stored.key} at {self.server.clock.elapsed():.3f} s")
                     self._broken = error
 
+    def broken(self, error: AssertionError) -> None:
+        """Something happened that must never happen, seen elsewhere than at a commit."""
+        if self._broken is None:
+            error.add_note(f"at {self.server.clock.elapsed():.3f} s")
+            self._broken = error
+
     def verify(self) -> None:
         """Raise the first broken invariant, a dead controller's error, or an operator's that ended by itself."""
         if self._broken is not None:

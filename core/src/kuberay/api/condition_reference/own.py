@@ -55,7 +55,8 @@ OWN: Sequence[Entry] = (
         "HeadPodHeldBack",
         "terminal",
         "The head must not be made again, or its fixed name is still taken.",
-        "Remove the annotation ray.io/disable-provisioned-head-restart, or the pod that has the name.",
+        "In a cluster that a RayJob made (SidecarMode): nothing; the RayJob fails, and is retried within its backoffLimit. "
+        "Else remove the annotation ray.io/disable-provisioned-head-restart, or the pod that has the name.",
     ),
     cluster(
         C.PODS_WAITING,
@@ -208,6 +209,13 @@ OWN: Sequence[Entry] = (
         "Edit the spec, or set the annotation that the message names, to have it back.",
     ),
     cluster(C.LIFECYCLE_ENDED, "False", "Released", "normal", "The end was called off."),
+    cluster(
+        C.HEAD_STARTED,
+        "True",
+        "RayContainerStarted",
+        "normal",
+        "The head of a RayJob in SidecarMode has started, and may have submitted the job: a lost head is not made again.",
+    ),
     cluster(
         C.REDIS_UNUSED,
         "True",

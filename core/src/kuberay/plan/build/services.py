@@ -80,9 +80,16 @@ def _template_labels(spec: RayClusterSpec) -> Mapping[str, str]:
 
 
 def head_service(
-    cluster: str, namespace: str, spec: RayClusterSpec, owner: Mapping[str, Any], *, cluster_ip: bool
+    cluster: str,
+    namespace: str,
+    spec: RayClusterSpec,
+    owner: Mapping[str, Any],
+    *,
+    cluster_ip: bool,
+    submits: bool = False,
 ) -> dict[str, Any]:
-    """The head service. *cluster_ip* gives it an address of its own instead of making it headless."""
+    """The head service. *cluster_ip* gives it an address of its own instead of making it headless. *submits* says that the
+    head submits a RayJob itself: once its submitter has ended the pod is unready to Kubernetes, and must still be found."""
     labels = head_service_labels(cluster, spec)
     selector = head_service_selector(cluster, spec)
     ports = [
@@ -113,6 +120,8 @@ def head_service(
         if group.service_type in ("", "ClusterIP") and not cluster_ip:
             service_spec["clusterIP"] = "None"
             service_spec["publishNotReadyAddresses"] = True
+    if submits:
+        service_spec.setdefault("publishNotReadyAddresses", True)
     service = _service(name, namespace, labels, annotations, owner, service_spec)
     if finalizers:
         service["metadata"]["finalizers"] = finalizers

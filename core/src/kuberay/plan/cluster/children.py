@@ -13,6 +13,7 @@ from kuberay.api import names
 from kuberay.api.kinds import POD, SERVICE
 from kuberay.api.objects import Child, Pod
 from kuberay.plan.cluster.pod_health import is_over
+from kuberay.plan.cluster.sidecar_head import as_counted
 from kuberay.plan.observed import Observed
 
 
@@ -39,7 +40,8 @@ class Children:
 def observe_children(observed: Observed, wanted_service: str) -> Children:
     """*wanted_service* is the name the head service should have; a live one under another name is found too."""
     obj, view = observed.obj, observed.view
-    children = Children(pods=cast("Sequence[Pod]", view.owned(obj.uid, POD)))
+    pods = cast("Sequence[Pod]", view.owned(obj.uid, POD))
+    children = Children(pods=as_counted(pods, obj.metadata.labels))
     for pod in children.pods:
         labels = pod.metadata.labels
         if labels.get(names.LABEL_NODE_TYPE) == names.HEAD:

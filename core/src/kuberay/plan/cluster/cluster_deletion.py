@@ -23,8 +23,8 @@ from kuberay.plan.build.redis_cleanup import cleanup_job
 from kuberay.plan.cluster import deletions
 from kuberay.plan.cluster.conditions import Conditions, conditions_of
 from kuberay.plan.cluster.form import ClusterForm, cluster_form
-from kuberay.plan.cluster.pod_health import is_over
-from kuberay.plan.cluster.redis_finalizer import head_started, never_used, remove_finalizer, skipped, unchanged
+from kuberay.plan.cluster.pod_health import head_started, is_over
+from kuberay.plan.cluster.redis_finalizer import never_used, remove_finalizer, skipped, unchanged
 from kuberay.plan.model import NAMESPACE_TERMINATING, Create, Delete, Event, Plan, Write
 from kuberay.plan.observed import Observed
 

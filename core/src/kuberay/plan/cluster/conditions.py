@@ -77,11 +77,14 @@ class Conditions:
         self.set(ClusterCondition.SUSPENDING, TRUE if suspending else FALSE, ClusterReason.SUSPENDING)
         self.set(ClusterCondition.SUSPENDED, TRUE if suspended else FALSE, ClusterReason.SUSPENDED)
 
-    def set_head(self, pod: Pod | None, *, never_seen: bool) -> None:
-        """``HeadPodReady`` from the head pod. *never_seen* says that a head is only just being made."""
+    def set_head(self, pod: Pod | None, *, never_seen: bool, final: str = "") -> None:
+        """``HeadPodReady`` from the head pod. *never_seen* says that a head is only just being made, *final* why a lost one
+        does not come back."""
         kind = ClusterCondition.HEAD_POD_READY
         if pod is None:
-            if never_seen:
+            if final:
+                self.set(kind, FALSE, ClusterReason.HEAD_POD_NOT_FOUND, f"Head Pod not found: {final}")
+            elif never_seen:
                 self.set(kind, FALSE, HEAD_POD_CREATING, "Head Pod is being created")
             else:
                 self.set(kind, FALSE, ClusterReason.HEAD_POD_NOT_FOUND, "Head Pod not found")

@@ -1,6 +1,6 @@
 """What happens to the head pod: it is created, kept, replaced, or left for the user to sort out.
 
-Source: spec raycluster.md 4.4, cases.md RC-07 and AS-03.
+Source: spec raycluster.md 4.4 and rayjob.md 3.5, cases.md RC-07, AS-03 and RJ-10.
 """
 
 from __future__ import annotations
@@ -8,12 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kuberay.api import names
-from kuberay.api.conditions import ClusterCondition, is_true
+from kuberay.api.conditions import TRUE, ClusterCondition, is_true
 from kuberay.api.objects import Pod
+from kuberay.plan.build.head_once import head_is_final, head_submits, no_head_restart
 from kuberay.plan.build.pods import PodPlace
+from kuberay.plan.cluster.conditions import Conditions
 from kuberay.plan.cluster.deletions import unhealthy_head
 from kuberay.plan.cluster.pod_decision import ClusterPass, PodDecision
-from kuberay.plan.cluster.pod_health import deletion_reason, is_over
+from kuberay.plan.cluster.pod_health import deletion_reason, head_started, is_over
 
 
 def too_many_heads(heads: Sequence[Pod]) -> str:
@@ -29,8 +31,9 @@ def decide_head(cluster: ClusterPass) -> PodDecision:
     """A head that has ended is deleted and replaced in one pass; one that still runs something is waited for."""
     decision = PodDecision()
     current: Pod | None = None
+    untold = start_is_news(cluster)
     for pod in cluster.children.heads:
-        if not pod.deleting and deletion_reason(pod, names.HEAD):
+        if not pod.deleting and not untold and deletion_reason(pod, names.HEAD):
             decision.delete.append(unhealthy_head(pod))
         if not is_over(pod):
             current = pod
@@ -38,9 +41,7 @@ def decide_head(cluster: ClusterPass) -> PodDecision:
         decision.keep.append((head_place(cluster, current.name), current))
         return decision
     if stays_without_head(cluster):
-        decision.blocked = (
-            f"the head pod is gone and the annotation {names.ANNOTATION_NO_HEAD_RESTART} says not to restart it"
-        )
+        decision.blocked = why_no_head(cluster)
         return decision
     fixed = _fixed_name(cluster)
     if fixed and cluster.namer.taken(fixed):
@@ -51,12 +52,42 @@ def decide_head(cluster: ClusterPass) -> PodDecision:
 
 
 def stays_without_head(cluster: ClusterPass) -> bool:
-    """Whether a lost head must not come back: the cluster was ready once and the annotation is exactly ``true``."""
+    """Whether a head that is lost now must not come back."""
     obj = cluster.observed.obj
-    conditions = obj.status.get("conditions") or ()
-    return obj.metadata.annotations.get(names.ANNOTATION_NO_HEAD_RESTART) == "true" and is_true(
-        conditions, ClusterCondition.PROVISIONED
+    return head_is_final(obj.metadata.annotations, obj.status) or start_is_news(cluster)
+
+
+def why_no_head(cluster: ClusterPass) -> str:
+    """Why a lost head does not come back."""
+    why = f"the head pod is gone and the annotation {names.ANNOTATION_NO_HEAD_RESTART} says not to restart it"
+    if head_submits(cluster.observed.obj.metadata.labels):
+        return f"{why}: a new head would submit the RayJob a second time"
+    return why
+
+
+def start_is_news(cluster: ClusterPass) -> bool:
+    """Whether a head has started that submits a RayJob, and the status does not say so yet. Until it does the pod is not
+    touched: an operator that ended in between would take its place for one never filled."""
+    obj = cluster.observed.obj
+    return (
+        head_submits(obj.metadata.labels)
+        and no_head_restart(obj.metadata.annotations)
+        and not is_true(obj.status.get("conditions") or (), ClusterCondition.HEAD_STARTED)
+        and any(map(_has_started, cluster.children.heads))
     )
+
+
+def set_head_started(cluster: ClusterPass, conditions: Conditions) -> None:
+    """Keeps ``HeadStarted`` from the first start on, also when the cluster is suspended and resumed."""
+    if start_is_news(cluster):
+        told = "The head has started and may have submitted the RayJob: no other head is made for this RayCluster"
+        conditions.set(ClusterCondition.HEAD_STARTED, TRUE, "RayContainerStarted", told)
+
+
+def _has_started(pod: Pod) -> bool:
+    """A pod that its node did not admit has failed without an address, and nothing is told of its containers."""
+    refused = pod.status.phase == "Failed" and not pod.status.container_statuses and not pod.status.pod_ip
+    return head_started(pod) and not refused
 
 
 def _fixed_name(cluster: ClusterPass) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from kuberay.api.objects import Condition, ContainerStateDetail, Pod
+from kuberay.api.objects import Condition, ContainerStateDetail, ContainerStatus, Pod
 
 
 def is_over(pod: Pod) -> bool:
@@ -46,6 +46,20 @@ def ray_terminated(pod: Pod) -> ContainerStateDetail | None:
         if status.name == name:
             return status.state.terminated
     return None
+
+
+def head_started(pod: Pod) -> bool:
+    """Whether the Ray container of a head runs or has run; what is not told counts as started once the pod runs."""
+    name = pod.spec.containers[0].name if pod.spec.containers else ""
+    for status in pod.status.container_statuses:
+        if status.name == name:
+            return _started(status)
+    return pod.status.phase not in ("", "Pending")
+
+
+def _started(status: ContainerStatus) -> bool:
+    state = status.state
+    return bool(state.running or state.terminated or status.last_state.terminated or status.restart_count)
 
 
 def deletion_reason(pod: Pod, node_type: str) -> str:

@@ -33,7 +33,7 @@ from kuberay.plan.cluster.expected import PodCreation, expected_pods, try_out
 from kuberay.plan.cluster.fallback import CONDITION as FALLBACK_CONDITION
 from kuberay.plan.cluster.fallback import FallbackDecision, decide_fallback, shifted_sizes
 from kuberay.plan.cluster.form import ClusterForm, cluster_form
-from kuberay.plan.cluster.head import decide_head, too_many_heads
+from kuberay.plan.cluster.head import decide_head, set_head_started, stays_without_head, too_many_heads, why_no_head
 from kuberay.plan.cluster.held_back import Hold, failed_hold, plugin_hold, set_held_back
 from kuberay.plan.cluster.lifecycle import decide_lifecycle
 from kuberay.plan.cluster.not_ready import NotReady, why_not_ready, with_diagnosis
@@ -50,7 +50,7 @@ from kuberay.plan.cluster.side_objects import SideObjects, all_events, decide_si
 from kuberay.plan.cluster.status import all_ready, compute_status, differs, write_delay
 from kuberay.plan.cluster.suspend import SuspendDecision, decide_suspend, suspend_writes, suspended_event
 from kuberay.plan.cluster.upgrade import decide_upgrade, head_annotations
-from kuberay.plan.cluster.workers import decide_workers, removed_groups
+from kuberay.plan.cluster.workers import decide_workers, removed_groups, workers_without_head
 from kuberay.plan.model import Event, Plan, Probe, Write
 from kuberay.plan.observed import Observed
 
@@ -102,6 +102,8 @@ class _Pass:
     fallback: FallbackDecision = field(default_factory=FallbackDecision)
     hold: Hold | None = None
     """Why pods that are wanted are not made."""
+    head_stays: str = ""
+    """Why a head of another spec is not replaced together with all other pods."""
     last_changes: list[Write] = field(default_factory=list)
     """Changes to pods that come after all others."""
     beside: SideObjects = field(default_factory=SideObjects)
@@ -147,6 +149,7 @@ class _Pass:
         self.not_ready = why_not_ready(cluster, failed, plan.expected_pods)
         if self.not_ready is not None or self.hold is not None:
             self.not_ready = with_diagnosis(self.not_ready, observed.hooks.diagnose(self.owner))
+        set_head_started(cluster, conditions)
         if observed.gate(STATUS_CONDITIONS):
             self._set_conditions(conditions, suspend, missing)
         elif self.beside.troubles and spec_is_news(cluster):
@@ -175,6 +178,7 @@ class _Pass:
             self.hold = Hold("TooManyHeadPods", conflict, event="TooManyHeadPods")
             return PodDecision(), []
         upgrade = decide_upgrade(cluster, self.owner)
+        self.head_stays = upgrade.refused
         if upgrade.recreate or cluster.outdated:
             # What could not be made anew is not taken down.
             waiting = plugin_hold(wishes)
@@ -193,6 +197,8 @@ class _Pass:
         decision = decide_head(cluster)
         if decision.blocked:
             self.hold = Hold("HeadPodHeldBack", decision.blocked)
+            if stays_without_head(cluster):
+                decision.merge(workers_without_head(cluster))
         else:
             decision.merge(decide_workers(cluster))
         if cluster.outdated:
@@ -249,14 +255,16 @@ class _Pass:
         self.plan.events += set_troubles(conditions, self.beside)
         conditions.set_suspend(suspending=suspend.deleting, suspended=suspend.suspended)
         set_unused(cluster, conditions)
-        conditions.set_head(cluster.children.head, never_seen=not suspend.holds and _never_seen(cluster, conditions))
+        never_seen = not suspend.holds and _never_seen(cluster, conditions)
+        final = why_no_head(cluster) if not suspend.holds and stays_without_head(cluster) else ""
+        conditions.set_head(cluster.children.head, never_seen=never_seen, final=final)
         if suspend.completed:
             conditions.suspend_completed()
             self.plan.events.append(suspended_event(cluster))
         if not suspend.holds:
             conditions.set_provisioned(all_ready=all_ready(pods))
         if suspend.holds or not cluster.form.group_hashes:
-            clear_rolling(conditions)
+            self.plan.events += clear_rolling(conditions, self.head_stays)
         elif not too_many_heads(cluster.children.heads):
             self.plan.events += set_rolling(conditions, cluster, missing or (self.hold.sentence if self.hold else ""))
         conditions.set_present(FALLBACK_CONDITION, self.fallback.told)

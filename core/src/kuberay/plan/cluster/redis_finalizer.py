@@ -11,10 +11,11 @@ from dataclasses import replace
 from kuberay.api import names
 from kuberay.api.conditions import ClusterCondition, find_condition
 from kuberay.api.kinds import RAYCLUSTER, Kind
-from kuberay.api.objects import ContainerStatus, Object, Pod
+from kuberay.api.objects import Object, Pod
 from kuberay.plan.build.gcs_ft import storage_namespace
 from kuberay.plan.cluster.conditions import Conditions
 from kuberay.plan.cluster.pod_decision import ClusterPass
+from kuberay.plan.cluster.pod_health import head_started
 from kuberay.plan.model import Event, Patch, Write
 from kuberay.plan.observed import Observed
 
@@ -98,20 +99,6 @@ def never_used(observed: Observed, heads: Sequence[Pod]) -> bool:
     if heads:
         return unused or find_condition(conditions, ClusterCondition.HEAD_POD_READY) is None
     return unused and not (status.get("head") or {}).get("podName")
-
-
-def head_started(pod: Pod) -> bool:
-    """Whether the Ray container of a head runs or has run; what is not told counts as started once the pod runs."""
-    name = pod.spec.containers[0].name if pod.spec.containers else ""
-    for status in pod.status.container_statuses:
-        if status.name == name:
-            return _started(status)
-    return pod.status.phase not in ("", "Pending")
-
-
-def _started(status: ContainerStatus) -> bool:
-    state = status.state
-    return bool(state.running or state.terminated or status.last_state.terminated or status.restart_count)
 
 
 def _set_finalizers(observed: Observed, finalizers: list[str], done: Event | None = None) -> Patch:

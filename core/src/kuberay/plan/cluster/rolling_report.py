@@ -29,20 +29,19 @@ _FINAL = ("Invalid", "Forbidden", "BadRequest", "MethodNotAllowed")
 HEAD_RESTART_NOT_ALLOWED = "HeadRestartNotAllowed"
 
 
-def clear_rolling(conditions: Conditions) -> None:
-    """No pods are replaced one by one: the strategy is another one, or the cluster is suspended."""
+def clear_rolling(conditions: Conditions, stays: str = "") -> list[Event]:
+    """No pods are replaced one by one: the strategy is another one, or the cluster is suspended. *stays* is why Recreate
+    leaves an outdated head alone. Returns the events that are news."""
     conditions.remove(ClusterCondition.ROLLING_UPGRADE)
-    conditions.remove(ClusterCondition.HEAD_OUTDATED)
+    return _set_head_outdated(conditions, stays)
 
 
 def set_rolling(conditions: Conditions, cluster: ClusterPass, held: str) -> list[Event]:
     """Sets or removes both conditions, and returns the events that are news. *held* is what keeps pods from being made."""
-    events = []
     head = outdated_head_pod(cluster)
     why = refused(cluster, head) if head is not None else ""
     stays = f"the head pod {head.name} is not of the present spec: {why}" if head is not None and why else ""
-    if conditions.set_present(ClusterCondition.HEAD_OUTDATED, (HEAD_RESTART_NOT_ALLOWED, stays) if stays else None):
-        events.append(_event("HeadPodOutdated", stays, warning=True))
+    events = _set_head_outdated(conditions, stays)
     before = find_condition(conditions.items, ClusterCondition.ROLLING_UPGRADE)
     others = cluster.outdated - {head.name} if head is not None and why else cluster.outdated
     begun = parse_time(before["lastTransitionTime"]) if before is not None else None
@@ -65,6 +64,12 @@ def set_rolling(conditions: Conditions, cluster: ClusterPass, held: str) -> list
     if reason == STUCK and (before is None or before.get("reason") != STUCK):
         events.append(_event("RollingUpgradeStuck", f"RayCluster {cluster.place}: {told}; {stuck}", warning=True))
     return events
+
+
+def _set_head_outdated(conditions: Conditions, stays: str) -> list[Event]:
+    if conditions.set_present(ClusterCondition.HEAD_OUTDATED, (HEAD_RESTART_NOT_ALLOWED, stays) if stays else None):
+        return [_event("HeadPodOutdated", stays, warning=True)]
+    return []
 
 
 def _head(cluster: ClusterPass, head: Pod | None, why: str) -> Iterator[str]:

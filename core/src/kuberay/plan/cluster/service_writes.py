@@ -11,6 +11,7 @@ from typing import Any
 from kuberay.api.kinds import RAYCLUSTER, SERVICE
 from kuberay.api.names import ANNOTATION_SERVE_SERVICE
 from kuberay.plan.build.context import owner_reference
+from kuberay.plan.build.head_once import head_submits
 from kuberay.plan.build.services import NO_SERVE_PORT, head_service, headless_service, serve_service
 from kuberay.plan.cluster.deletions import failure
 from kuberay.plan.cluster.pod_decision import ClusterPass
@@ -47,7 +48,8 @@ def spec_is_news(cluster: ClusterPass) -> bool:
 def _head_write(cluster: ClusterPass, owner: dict[str, Any], warnings: list[Event]) -> Write | None:
     obj, live = cluster.observed.obj, cluster.children.head_service
     cluster_ip = cluster.observed.config.head_cluster_ip_service
-    body = head_service(obj.name, obj.namespace, cluster.form.spec, owner, cluster_ip=cluster_ip)
+    submits = head_submits(obj.metadata.labels)
+    body = head_service(obj.name, obj.namespace, cluster.form.spec, owner, cluster_ip=cluster_ip, submits=submits)
     if live is None:
         return _apply(cluster, body)
     if live.name not in cluster.children.services:

@@ -12,8 +12,10 @@ from kuberay.api.kinds import POD
 from kuberay.api.names import ANNOTATION_OPERATOR_VERSION, ANNOTATION_UPGRADE_HASH
 from kuberay.hooks.types import OwnerContext, UpgradeContext, UpgradeStrategy
 from kuberay.plan.cluster import deletions
+from kuberay.plan.cluster.head import stays_without_head
 from kuberay.plan.cluster.outdated import find_outdated
 from kuberay.plan.cluster.pod_decision import ClusterPass
+from kuberay.plan.cluster.rolling_head import refusal
 from kuberay.plan.model import Patch, Write
 
 _CORE_STRATEGIES = {
@@ -30,6 +32,8 @@ class UpgradeDecision:
     writes: list[Write] = field(default_factory=list)
     last: list[Write] = field(default_factory=list)
     """What is written only when all of `writes` were made."""
+    refused: str = ""
+    """Why pods of another spec stay although the strategy replaces them."""
 
 
 def decide_upgrade(cluster: ClusterPass, owner: OwnerContext) -> UpgradeDecision:
@@ -58,6 +62,10 @@ def decide_upgrade(cluster: ClusterPass, owner: OwnerContext) -> UpgradeDecision
     strategy = _CORE_STRATEGIES.get(strategy_type) or cluster.observed.hooks.upgrade_strategy(context)
     if strategy is None or not strategy.recreate_all(context):
         return UpgradeDecision()
+    if stays_without_head(cluster):
+        # Nothing would work without the head, which does not come back.
+        why = refusal(cluster.form.spec, cluster.observed.obj.metadata.annotations, stays=True)
+        return UpgradeDecision(refused=f"the head pod {head.name} is not of the present spec: {why}")
     why = "due to spec change with Recreate upgradeStrategy"
     done = deletions.deleted("DeletedPod", f"Deleted all Pods for RayCluster {cluster.place} {why}")
     failed = f"Failed deleting Pods {why} for RayCluster {cluster.place}"

@@ -15,7 +15,14 @@ from kuberay.plan.cluster.drain import draining_since, let_go, let_go_together
 from kuberay.plan.cluster.multihost import by_replica, decide_multi_host
 from kuberay.plan.cluster.pod_decision import ClusterPass, PodDecision
 from kuberay.plan.cluster.pod_health import deletion_reason, is_over
-from kuberay.plan.cluster.replica_labels import free_indices, replica_index, victim_rank, worker_place, worker_prefix
+from kuberay.plan.cluster.replica_labels import (
+    free_indices,
+    label_number,
+    replica_index,
+    victim_rank,
+    worker_place,
+    worker_prefix,
+)
 from kuberay.plan.cluster.rolling import is_going, is_rolled, replica, roll
 from kuberay.plan.model import Write
 
@@ -36,6 +43,23 @@ def decide_workers(cluster: ClusterPass) -> PodDecision:
     for name, pods in cluster.children.groups.items():
         if name not in seen:
             decision.delete += _removed_group(cluster, name, pods)
+    return decision
+
+
+def workers_without_head(cluster: ClusterPass) -> PodDecision:
+    """What is left of a cluster whose head never comes back: workers stay as they are, but for groups that are suspended
+    (a RayJob's deletion rule says it so)."""
+    decision = PodDecision()
+    for group in cluster.form.spec.worker_group_specs:
+        pods = cluster.children.groups.get(group.group_name, [])
+        if group.suspend:
+            decision.delete += deletions.suspended_group(pods, cluster.name, group.group_name)
+            continue
+        for pod in pods:
+            if not is_over(pod):
+                host = label_number(pod, names.LABEL_HOST_INDEX)
+                place = worker_place(cluster.name, group, pod.name, replica_index(pod), host=host)
+                decision.keep.append((place, pod))
     return decision
 
 

@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from kuberay.api.cluster import RayClusterSpec, parse_problems
-from kuberay.api.conditions import ClusterCondition, is_true
-from kuberay.api.names import ANNOTATION_NO_HEAD_RESTART, HEAD_GROUP, MANAGED_BY
+from kuberay.api.names import HEAD_GROUP, MANAGED_BY
 from kuberay.api.problems import Problem
+from kuberay.plan.build.head_once import head_is_final, no_head_restart
 from kuberay.plan.build.services import head_service
 from kuberay.plan.cluster.pod_decision import chooses_victims
 from kuberay.plan.cluster.rolling_head import refusal
@@ -66,7 +66,12 @@ def edit_effects(
     strategy = (new.upgrade_strategy.type if new.upgrade_strategy else None) or "None"
     effects.strategy = strategy
     outdated = Outdated(before, after, strategy, older or Older())
-    head_stays = _why_head_stays(new, before, after) if HEAD_GROUP in outdated.rolled else ""
+    annotations = _metadata(after)["annotations"]
+    final = _is_final(before, annotations)
+    head_stays = refusal(new, annotations, stays=final) if HEAD_GROUP in outdated.rolled else ""
+    if outdated.recreates and final:
+        outdated.recreates = False
+        head_stays = refusal(new, annotations, stays=True)
     answers = FieldEffects(old, new, outdated, head_stays)
     effects.changes = [effect for effect in map(answers.of, changes) if effect is not None]
     picks_victims = chooses_victims(new, random_pod_delete=random_pod_delete)
@@ -93,12 +98,9 @@ def _metadata(manifest: Manifest) -> dict[str, Any]:
     return {key: dict(metadata.get(key) or {}) for key in ("labels", "annotations")}
 
 
-def _why_head_stays(new: RayClusterSpec, before: Manifest, after: Manifest) -> str:
-    annotations = (after.get("metadata") or {}).get("annotations") or {}
-    conditions = (before.get("status") or {}).get("conditions") or ()
-    was_ready = "status" not in before or is_true(conditions, ClusterCondition.PROVISIONED)
-    stays = annotations.get(ANNOTATION_NO_HEAD_RESTART) == "true" and was_ready
-    return refusal(new, annotations, stays=stays)
+def _is_final(before: Manifest, annotations: Mapping[str, str]) -> bool:
+    """Whether a lost head would not come back; without a status, the cluster counts as one that was ready."""
+    return head_is_final(annotations, before["status"] or {}) if "status" in before else no_head_restart(annotations)
 
 
 def _extent(effects: EditEffects) -> Restarts:

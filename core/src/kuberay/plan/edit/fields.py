@@ -55,7 +55,7 @@ class FieldEffects:
     new: RayClusterSpec
     outdated: Outdated
     head_stays: str
-    """Why a rolling upgrade does not replace the head; empty when it may."""
+    """Why an upgrade does not replace the head; empty when it may."""
 
     def of(self, change: FieldChange) -> ChangeEffect | None:
         """None when the change says nothing: an empty map instead of none, where no rule makes a difference of it."""
@@ -97,6 +97,8 @@ class FieldEffects:
     def _replacing(self, affected: set[str]) -> tuple[Effect, str]:
         if self.outdated.recreates:
             return Effect.RESTARTS_CLUSTER, "all pods are made anew: upgradeStrategy.type is Recreate"
+        if self.outdated.strategy == "Recreate":
+            return Effect.HELD_BACK, "all pods keep running as they are: the head must not be restarted"
         listed = ", ".join(sorted(affected))
         if affected == {HEAD_GROUP} and self.head_stays:
             return Effect.HELD_BACK, "the head keeps running as it is, until its restart is agreed to"

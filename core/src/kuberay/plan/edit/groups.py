@@ -21,7 +21,7 @@ class GroupEffects:
     new: RayClusterSpec
     outdated: Outdated
     head_stays: str
-    """Why a rolling upgrade does not replace the head; empty when it may."""
+    """Why an upgrade does not replace the head; empty when it may."""
     picks_victims: bool
     """Whether the operator chooses which surplus workers go."""
 
@@ -44,6 +44,8 @@ class GroupEffects:
             effect.resizes = effect.restarts and HEAD_GROUP in self.outdated.resized
             if effect.resizes:
                 effect.sentence = "resized in place where Kubernetes can, else replaced, last"
+        elif self.head_stays:
+            effect.sentence = f"keeps running as it is: {self.head_stays}"
         return effect
 
     def _with_the_cluster(self, effect: GroupEffect) -> bool:

@@ -9,14 +9,13 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from kuberay.api.cluster import parse_problems
-from kuberay.api.conditions import JobCondition, find_condition
+from kuberay.api.conditions import TRUE, JobCondition, find_condition
 from kuberay.api.job import JobDeploymentStatus, JobFailedReason, RayJobSpec
 from kuberay.api.objects import RayObject
 from kuberay.api.problems import Problem
 from kuberay.api.validation.job import INVALID_SPEC, event_note, validate_job
 from kuberay.plan.job.draft import Draft
 from kuberay.plan.job.hook_calls import job_context
-from kuberay.plan.job.modes import unsupported
 from kuberay.plan.job.ray_cluster import alive, find_cluster
 from kuberay.plan.job.starting import begin
 from kuberay.plan.job.submit_command import SubmitCommandError, check_metadata
@@ -40,7 +39,6 @@ def problems_of(draft: Draft) -> list[Problem]:
     problems = validate_job(
         obj.name, obj.metadata.labels, obj.metadata.annotations, spec, draft.observed.gates, obj.status
     )
-    problems += unsupported(spec)
     try:
         check_metadata(spec)
     except SubmitCommandError as error:
@@ -73,10 +71,18 @@ def refuse(draft: Draft, problems: list[Problem]) -> None:
     draft.wait(f"the RayJob is refused: {first.message}")
 
 
+def accept(draft: Draft) -> None:
+    """Say that nothing speaks against the RayJob; of one that is over only if the contrary was told."""
+    stored = find_condition(draft.status.get("conditions") or [], JobCondition.ACCEPTED)
+    over = draft.state is None or draft.state.terminal
+    if (stored is None and not over) or (stored is not None and stored.get("status") != TRUE):
+        draft.condition(JobCondition.ACCEPTED, TRUE, "Valid", "the spec is valid")
+
+
 def warn(draft: Draft, problems: list[Problem]) -> None:
     """Tell of a refusal that stops nothing, once per change: the job goes on as far as its spec can be followed."""
     sentence = _sentence(problems)
-    stored = find_condition(draft.status.get("conditions") or [], JobCondition.SPEC_VALID)
+    stored = find_condition(draft.status.get("conditions") or [], JobCondition.ACCEPTED)
     if stored is None or stored.get("message") != sentence:
         _tell(draft, problems[0])
     draft.refuse(sentence)

@@ -140,9 +140,22 @@ class Draft:
         """Remember plugins that raised, for the condition."""
         self._failures.extend(failures)
 
-    def refuse(self, message: str | None) -> None:
-        """Set or drop the condition that the spec is refused."""
-        self._condition(JobCondition.SPEC_VALID, FALSE, ("Invalid", message) if message is not None else None)
+    def refuse(self, message: str) -> None:
+        """Say that the spec is refused."""
+        self.condition(JobCondition.ACCEPTED, FALSE, "Invalid", message)
+
+    def condition(self, type_: JobCondition, value: str, reason: str, message: str) -> None:
+        """Set a condition. *reason* is one word; the name of a hook is made one."""
+        conditions = self.status.get("conditions") or []
+        self.status["conditions"] = set_condition(conditions, type_.value, value, _camel(reason), message, self.now)
+
+    def drop_condition(self, type_: JobCondition) -> None:
+        """Remove a condition."""
+        conditions = remove_condition(self.status.get("conditions") or [], type_.value)
+        if conditions:
+            self.status["conditions"] = conditions
+        else:
+            self.status.pop("conditions", None)
 
     def finish(self) -> Plan:
         """The plan: probes of lookups, conditions, the status when it is worth a write, and the time to look again."""
@@ -153,25 +166,17 @@ class Draft:
                 f"{failure.plugin} raised in {failure.hook}: {failure.error}" for failure in self._failures
             )
             self.wait(text)
-            self._condition(JobCondition.PLUGIN_FAILED, TRUE, (self._failures[0].hook, text))
+            self.condition(JobCondition.PLUGIN_FAILED, TRUE, self._failures[0].hook, text)
         else:
-            self._condition(JobCondition.PLUGIN_FAILED, TRUE, None)
-        self._condition(JobCondition.PODS_WAITING, TRUE, self._held)
+            self.drop_condition(JobCondition.PLUGIN_FAILED)
+        if self._held is not None:
+            self.condition(JobCondition.PODS_WAITING, TRUE, *self._held)
+        else:
+            self.drop_condition(JobCondition.PODS_WAITING)
         self.plan.status = status_to_write(self.obj.status, self.status, self.now)
         if self._wake is not None:
             self.plan.requeue_after = max(self._wake - self.now, timedelta(0))
         return self.plan
-
-    def _condition(self, type_: str, value: str, what: tuple[str, str] | None) -> None:
-        conditions = self.status.get("conditions") or []
-        if what is not None:
-            conditions = set_condition(conditions, str(type_), value, _camel(what[0]), what[1], self.now)
-        else:
-            conditions = remove_condition(conditions, str(type_))
-        if conditions:
-            self.status["conditions"] = conditions
-        else:
-            self.status.pop("conditions", None)
 
 
 def _camel(word: str) -> str:

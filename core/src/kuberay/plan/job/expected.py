@@ -12,7 +12,7 @@ from kuberay.plan.job.draft import Draft
 from kuberay.plan.job.modes import mode_of
 from kuberay.plan.job.ray_cluster import find_cluster
 from kuberay.plan.job.submitter import head_image, user_template
-from kuberay.plan.job.submitter_watch import look_at_submitter
+from kuberay.plan.job.submitter_watch import look_at_job
 from kuberay.plan.model import ExpectedPod
 
 _ON_ITS_WAY = (JobDeploymentStatus.NEW, JobDeploymentStatus.INITIALIZING, JobDeploymentStatus.RUNNING)
@@ -20,8 +20,7 @@ _ON_ITS_WAY = (JobDeploymentStatus.NEW, JobDeploymentStatus.INITIALIZING, JobDep
 
 def expected_pods(draft: Draft) -> list[ExpectedPod]:
     """The submitter pod, named like its Job (the Job controller appends a suffix)."""
-    mode = mode_of(draft.spec)
-    if mode is None or not mode.submitter_job or draft.state not in _ON_ITS_WAY:
+    if not mode_of(draft.spec).submitter_job or draft.state not in _ON_ITS_WAY:
         return []
     cluster = find_cluster(draft)
     raw = draft.obj.spec.get("rayClusterSpec") or (cluster.spec if cluster is not None else None)
@@ -33,7 +32,7 @@ def expected_pods(draft: Draft) -> list[ExpectedPod]:
             replica_index=0,
             host_index=0,
             name=draft.obj.name,
-            exists=look_at_submitter(draft).job is not None,
+            exists=look_at_job(draft).job is not None,
             resources=pod_requests(template),
             build=lambda: {"apiVersion": "v1", "kind": "Pod", **template},
         )

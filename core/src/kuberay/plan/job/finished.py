@@ -5,47 +5,70 @@ Source: spec rayjob.md 4.8. Only the first branch that applies is taken; the sub
 
 from __future__ import annotations
 
-from datetime import timedelta
-
-from kuberay.api.job import JobDeploymentStatus, JobFailedReason
-from kuberay.api.kinds import RAYJOB
+from kuberay.api.gates import DELETION_POLICY
+from kuberay.api.job import DeletionPolicy, JobDeploymentStatus, JobFailedReason
 from kuberay.api.objects import RayObject
+from kuberay.api.validation.deletion_rules import deletion_problems
 from kuberay.plan.job import deadlines, hook_calls
-from kuberay.plan.job.cluster_removal import delete_cluster
+from kuberay.plan.job.deletion_policies import achieved, carry_out, due_at
+from kuberay.plan.job.deletion_rules import rule_to_follow
 from kuberay.plan.job.draft import Draft
 from kuberay.plan.job.job_probe import stop_call
+from kuberay.plan.job.legacy_deletion import legacy_policy
 from kuberay.plan.job.ray_cluster import alive, find_cluster
-from kuberay.plan.model import Delete
+from kuberay.plan.job.silence import silence_submitter
+
+_ENDS_THE_JOB = (DeletionPolicy.DELETE_CLUSTER, DeletionPolicy.DELETE_SELF)
 
 
 def tidy(draft: Draft) -> None:
-    """Complete and Failed: stop what still runs, shut down when it is time, let plugins release what they hold."""
+    """Complete and Failed: stop what still runs, delete what it is time for, let plugins release what they hold."""
     cluster = find_cluster(draft)
     failed = draft.state == JobDeploymentStatus.FAILED
-    simple = draft.uses_own_cluster and draft.spec.deletion_strategy is None
-    shut_down = simple and draft.spec.shutdown_after_job_finishes and _due(draft)
-    if shut_down:
-        _shut_down(draft, cluster)
-    elif failed and alive(cluster) and _may_still_run(draft):
-        # A limit that passed ends the work, not only the waiting for it.
-        call = stop_call(draft, cluster)
-        if call is not None:
-            draft.want(call)
+    policy = policy_to_follow(draft, cluster)
+    if policy is not None:
+        carry_out(draft, policy, cluster)
+    if failed and policy not in _ENDS_THE_JOB and alive(cluster) and _may_still_run(draft):
+        _stop(draft, cluster)
     hook_calls.clean_up(draft, "Failed" if failed else "Complete", cluster, wait=False)
 
 
-def _due(draft: Draft) -> bool:
-    ended_at = draft.time("endTime")
-    ttl = timedelta(seconds=max(draft.spec.ttl_seconds_after_finished, 0))
-    return ended_at is not None and deadlines.passed(draft, ended_at + ttl)
+def _stop(draft: Draft, cluster: RayObject | None) -> None:
+    """A limit that passed ends the work, not only the waiting for it. That is tried for as long as checks may fail."""
+    call = stop_call(draft, cluster, until_answered=True)
+    ended_at = draft.time("endTime") or draft.now
+    answer = draft.observed.probes.get(call) if call is not None else None
+    answered = answer is not None and answer.outcome != "error"
+    given_up = not answered and deadlines.passed(draft, ended_at + draft.observed.config.job_status_check_timeout)
+    if call is not None and not given_up:
+        draft.want(call)
+    silence_submitter(draft, answer, given_up=given_up)
 
 
-def _shut_down(draft: Draft, cluster: RayObject | None) -> None:
-    if draft.observed.config.delete_rayjob_after_finish:
-        obj = draft.obj
-        draft.write(Delete(kind=RAYJOB, namespace=obj.namespace, name=obj.name, uid=obj.uid))
-        return
-    draft.write(*delete_cluster(draft, cluster))
+def policy_to_follow(draft: Draft, cluster: RayObject | None) -> DeletionPolicy | None:
+    """What is to be deleted now, if anything; otherwise the pass is repeated when the next thing is due."""
+    spec = draft.spec
+    if spec.deletion_strategy is not None and draft.observed.gate(DELETION_POLICY):
+        if any(deletion_problems(spec, draft.observed.gates)):
+            # Made invalid after the start: what it says is told to be wrong, and nothing is deleted by it.
+            return None
+        if spec.deletion_strategy.deletion_rules:
+            return rule_to_follow(draft, cluster)
+        policy = legacy_policy(draft)
+        if policy is not None:
+            return _when_due(draft, policy, cluster)
+    if not spec.shutdown_after_job_finishes or not draft.uses_own_cluster:
+        return None
+    itself = draft.observed.config.delete_rayjob_after_finish
+    return _when_due(draft, DeletionPolicy.DELETE_SELF if itself else DeletionPolicy.DELETE_CLUSTER, cluster)
+
+
+def _when_due(draft: Draft, policy: DeletionPolicy, cluster: RayObject | None) -> DeletionPolicy | None:
+    """*policy*, unless it is done or ``ttlSecondsAfterFinished`` is not over."""
+    due = due_at(draft, draft.spec.ttl_seconds_after_finished)
+    if achieved(draft, policy, cluster) or due is None:
+        return None
+    return policy if deadlines.passed(draft, due) else None
 
 
 def _may_still_run(draft: Draft) -> bool:

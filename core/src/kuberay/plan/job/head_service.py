@@ -9,6 +9,7 @@ from kuberay.api import names
 from kuberay.api.kinds import RAYJOB, SERVICE
 from kuberay.api.objects import RayObject
 from kuberay.plan.build.context import owner_reference
+from kuberay.plan.build.head_once import head_submits
 from kuberay.plan.build.services import head_service
 from kuberay.plan.job.draft import Draft
 from kuberay.plan.job.ray_cluster import cluster_spec
@@ -27,7 +28,12 @@ def job_head_service(draft: Draft, cluster: RayObject) -> Apply | None:
     name = names.head_service_name(job.name)
     cluster_ip = draft.observed.config.head_cluster_ip_service
     body: Manifest = head_service(
-        cluster.name, job.namespace, spec, owner_reference(RAYJOB, job), cluster_ip=cluster_ip
+        cluster.name,
+        job.namespace,
+        spec,
+        owner_reference(RAYJOB, job),
+        cluster_ip=cluster_ip,
+        submits=head_submits(cluster.metadata.labels),
     )
     body["metadata"]["name"] = name
     body["metadata"]["labels"] = {

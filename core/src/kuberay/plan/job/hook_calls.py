@@ -28,10 +28,11 @@ FinishReason = Literal["Complete", "Failed", "Suspended", "Retrying"]
 
 
 def job_context(draft: Draft, cluster: RayObject | None = None) -> OwnerContext:
-    """The RayJob as hooks see it. *cluster* is the live one of a clusterSelector, for the submitter's image."""
-    mode = mode_of(draft.spec)
+    """The RayJob as hooks see it. *cluster* is the live one of a clusterSelector, for the submitter's image.
+
+    A submitter in the head pod counts like one with a pod of its own (spec plugins.md 4)."""
     requests: dict[str, str] | None = None
-    if mode is not None and mode.submitter_job:
+    if mode_of(draft.spec).submitter:
         raw = draft.obj.spec.get("rayClusterSpec") or (cluster.spec if cluster is not None else None)
         requests = pod_requests(user_template(draft.spec, head_image(raw)))
     return owner_context(

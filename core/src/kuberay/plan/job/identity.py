@@ -9,14 +9,16 @@ from __future__ import annotations
 from kuberay.api import names
 from kuberay.api.kinds import RAYCLUSTER
 from kuberay.plan.job.draft import Draft
+from kuberay.plan.job.modes import mode_of
 
 
 def assign_identifiers(draft: Draft) -> None:
     """Fill in ``jobId`` and ``rayClusterName`` where they are empty."""
     status, spec, obj = draft.status, draft.spec, draft.obj
-    # The start of the attempt before this one tells attempts apart that end without a failure (suspend, resume).
-    attempt = (obj.uid, status["failed"], status.get("startTime") or "")
-    if not status.get("jobId"):
+    # The start of the attempt before this one tells attempts apart that end without a failure (suspend, resume); times have
+    # whole seconds, so the version of the spec joins it: each resume is an edit.
+    attempt = (obj.uid, status["failed"], status.get("startTime") or "", obj.metadata.generation)
+    if not status.get("jobId") and not mode_of(spec).waits:
         status["jobId"] = spec.job_id or f"{obj.name}-{names.suffix('job', *attempt)}"
     if status.get("rayClusterName"):
         return
@@ -30,3 +32,8 @@ def assign_identifiers(draft: Draft) -> None:
             break
         tries += 1
     status["rayClusterName"] = name
+
+
+def told_job_id(draft: Draft) -> str:
+    """InteractiveMode: the id of the job a user submitted, from the spec or an annotation; empty while none is told."""
+    return draft.spec.job_id or draft.obj.metadata.annotations.get(names.ANNOTATION_SUBMISSION_ID, "").strip()

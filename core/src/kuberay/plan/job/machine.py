@@ -8,7 +8,7 @@ from __future__ import annotations
 from kuberay.api.conditions import TRUE, JobCondition, set_condition
 from kuberay.api.job import JobDeploymentStatus, RayJobSpec
 from kuberay.api.names import MANAGED_BY
-from kuberay.plan.job import acceptance, deletion, finished, running, starting, stopping
+from kuberay.plan.job import acceptance, conditions, deletion, finished, live_edits, running, starting, stopping
 from kuberay.plan.job.draft import Draft
 from kuberay.plan.job.expected import expected_pods
 from kuberay.plan.job.persistence import status_to_write
@@ -18,6 +18,7 @@ from kuberay.plan.observed import Observed
 _HANDLERS = {
     JobDeploymentStatus.NEW: starting.begin,
     JobDeploymentStatus.INITIALIZING: starting.initialize,
+    JobDeploymentStatus.WAITING: starting.await_job_id,
     JobDeploymentStatus.RUNNING: running.run,
     JobDeploymentStatus.SUSPENDING: stopping.take_down,
     JobDeploymentStatus.RETRYING: stopping.take_down,
@@ -31,7 +32,8 @@ _HANDLERS = {
 def plan_job(observed: Observed) -> Plan:
     """The plan of one pass over a RayJob. Never raises for anything the object says."""
     obj = observed.obj
-    if obj.spec.get("managedBy") not in (None, "", MANAGED_BY):
+    if obj.spec.get("managedBy") not in (None, "", MANAGED_BY) and not obj.deleting:
+        # A deleted one may have our finalizer from before, and nobody else would take it off.
         return Plan()
     if observed.failure is not None:
         return _after_failure(observed, observed.failure)
@@ -45,7 +47,7 @@ def plan_job(observed: Observed) -> Plan:
         return plan
     problems = spec if not isinstance(spec, RayJobSpec) else acceptance.problems_of(draft)
     if not problems:
-        draft.refuse(None)
+        acceptance.accept(draft)
     elif acceptance.started(draft):
         acceptance.warn(draft, problems)
     else:
@@ -55,7 +57,9 @@ def plan_job(observed: Observed) -> Plan:
         handler = _HANDLERS.get(draft.state) if draft.state is not None else None
         if handler is not None:
             handler(draft)
+        live_edits.follow_edits(draft)
         draft.plan.expected_pods = expected_pods(draft)
+        conditions.tell(draft)
     return draft.finish()
 
 
@@ -63,7 +67,7 @@ def _after_failure(observed: Observed, failure: WriteFailure) -> Plan:
     """A write of this pass failed: nothing of what was decided holds, but the reason shows."""
     sentence = f"{failure.kind} {failure.name}: {failure.message}"
     stored = observed.obj.status
-    conditions = set_condition(
+    found = set_condition(
         stored.get("conditions") or [],
         JobCondition.PODS_WAITING.value,
         TRUE,
@@ -73,5 +77,5 @@ def _after_failure(observed: Observed, failure: WriteFailure) -> Plan:
     )
     status = None
     if not observed.obj.deleting:
-        status = status_to_write(stored, {**stored, "conditions": conditions}, observed.now)
+        status = status_to_write(stored, {**stored, "conditions": found}, observed.now)
     return Plan(status=status, waiting=sentence)

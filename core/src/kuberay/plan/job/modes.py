@@ -1,4 +1,4 @@
-"""Which submission modes this version knows, and what each of them needs from the common machine.
+"""Which submission modes there are, and what each of them needs from the common machine.
 
 Source: spec rayjob.md 3. A mode is a value: the machine asks it, and never compares names.
 """
@@ -6,9 +6,9 @@ Source: spec rayjob.md 3. A mode is a value: the machine asks it, and never comp
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from kuberay.api.job import JobSubmissionMode, RayJobSpec
-from kuberay.api.problems import Problem
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,26 +16,36 @@ class Mode:
     """A way to bring the job to Ray."""
 
     name: JobSubmissionMode
-    submitter_job: bool
-    """Whether a Kubernetes Job submits, and its end is awaited."""
+    submitter: Literal["job", "sidecar", ""] = ""
+    """Who submits and follows the job, so that its end is awaited too: a Kubernetes Job, a container of the head pod, or
+    nobody."""
+    posts: bool = False
+    """Whether the operator itself hands the job to the dashboard."""
+    waits: bool = False
+    """Whether a user submits the job, and tells its id."""
+
+    @property
+    def submitter_job(self) -> bool:
+        """Whether a Kubernetes Job submits."""
+        return self.submitter == "job"
+
+    @property
+    def sidecar(self) -> bool:
+        """Whether a container of the head pod submits."""
+        return self.submitter == "sidecar"
 
 
-K8S_JOB = Mode(JobSubmissionMode.K8S_JOB, submitter_job=True)
+_MODES = {
+    mode.name: mode
+    for mode in (
+        Mode(JobSubmissionMode.K8S_JOB, submitter="job"),
+        Mode(JobSubmissionMode.SIDECAR, submitter="sidecar"),
+        Mode(JobSubmissionMode.HTTP, posts=True),
+        Mode(JobSubmissionMode.INTERACTIVE, waits=True),
+    )
+}
 
-_SUPPORTED = {mode.name: mode for mode in (K8S_JOB,)}
 
-
-def mode_of(spec: RayJobSpec) -> Mode | None:
-    """The mode a spec asks for, or None when this version does not know it."""
-    return _SUPPORTED.get(spec.mode) if spec.mode is not None else None
-
-
-def unsupported(spec: RayJobSpec) -> list[Problem]:
-    """What a spec asks for that this version cannot do; such a RayJob is refused before anything is created."""
-    problems = []
-    if spec.mode is not None and mode_of(spec) is None:
-        message = f"submissionMode {spec.mode.value} is not supported by this version"
-        problems.append(Problem("spec.submissionMode", message))
-    if spec.deletion_strategy is not None:
-        problems.append(Problem("spec.deletionStrategy", "deletionStrategy is not supported by this version"))
-    return problems
+def mode_of(spec: RayJobSpec) -> Mode:
+    """The mode a spec asks for. A word that names none (refused before anything is made) submits nothing."""
+    return _MODES[spec.mode] if spec.mode is not None else Mode(JobSubmissionMode.INTERACTIVE)

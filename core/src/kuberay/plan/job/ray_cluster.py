@@ -10,10 +10,13 @@ from typing import Any
 
 from kuberay.api import names
 from kuberay.api.cluster import RayClusterSpec
+from kuberay.api.gates import SIDECAR_SUBMITTER_RESTART
 from kuberay.api.kinds import RAYCLUSTER, RAYJOB, SERVICE
 from kuberay.api.objects import Child, RayObject
 from kuberay.plan.build.context import owner_reference
 from kuberay.plan.job.draft import Draft
+from kuberay.plan.job.modes import mode_of
+from kuberay.plan.job.sidecar import add_sidecar
 from kuberay.plan.model import Manifest
 
 DASHBOARD_PORT = "dashboard"
@@ -38,7 +41,7 @@ def alive(cluster: RayObject | None) -> bool:
 
 
 def build_cluster(draft: Draft) -> Manifest:
-    """The RayCluster of the present attempt, before plugins see it."""
+    """The RayCluster of the present attempt, before plugins see it. Raises `SubmitCommandError`."""
     job = draft.obj
     labels = {
         **job.metadata.labels,
@@ -54,12 +57,21 @@ def build_cluster(draft: Draft) -> Manifest:
     }
     if job.metadata.annotations:
         metadata["annotations"] = dict(job.metadata.annotations)
-    return {
+    body: Manifest = {
         "apiVersion": RAYCLUSTER.api_version,
         "kind": RAYCLUSTER.kind,
         "metadata": metadata,
         "spec": copy.deepcopy(job.spec["rayClusterSpec"]),
     }
+    if mode_of(draft.spec).sidecar:
+        add_sidecar(
+            body,
+            draft.spec,
+            job_id=draft.status["jobId"],
+            login=draft.observed.config.login_shell,
+            restarts=draft.observed.gate(SIDECAR_SUBMITTER_RESTART),
+        )
+    return body
 
 
 def cluster_spec(cluster: RayObject) -> RayClusterSpec | None:

@@ -10,17 +10,21 @@ from kuberay.api.objects import RayObject
 from kuberay.plan.job import deadlines, hook_calls
 from kuberay.plan.job.draft import Draft
 from kuberay.plan.job.head_service import job_head_service
-from kuberay.plan.job.job_probe import ask, asked_since, checks_timed_out, failing_for
-from kuberay.plan.job.modes import mode_of
+from kuberay.plan.job.identity import told_job_id
+from kuberay.plan.job.job_probe import ask, asked_since, checks_timed_out, failing_for, job_info_probe
+from kuberay.plan.job.message import add_last_lines, leave_for_later
+from kuberay.plan.job.modes import Mode, mode_of
 from kuberay.plan.job.outcome import end_with_ray_job, fail
 from kuberay.plan.job.ray_cluster import alive, copy_cluster_status, find_cluster
+from kuberay.plan.job.silence import guard_submitter
 from kuberay.plan.job.starting import ensure_submitter
+from kuberay.plan.job.submission import lost, submit, submitted
 from kuberay.plan.job.submitter_watch import Submitter, look_at_submitter
 from kuberay.plan.job.waiting import look_again_soon
 from kuberay.plan.model import ProbeResult
 
-_FORGOTTEN = "The RayCluster does not know the Ray job any more, and its submitter is gone."
-_LOST_JOB = "Submitter completed but Ray job not found in RayCluster."
+_FORGOTTEN = "The RayCluster does not know the Ray job any more; it was lost with the head it ran on."
+_NOT_FOUND = "Submitter completed but Ray job not found in RayCluster."
 
 
 def run(draft: Draft) -> None:
@@ -28,24 +32,23 @@ def run(draft: Draft) -> None:
     if draft.suspend_wanted:
         draft.status["jobDeploymentStatus"] = JobDeploymentStatus.SUSPENDING.value
         return
+    mode = mode_of(draft.spec)
     cluster = find_cluster(draft)
-    result = ask(draft, cluster)
+    _follow_told_id(draft, mode)
+    result = ask(draft, cluster, submitting=mode.posts and not submitted(draft))
     late = None if draft.ray_job_ended else deadlines.active_deadline(draft)
     if late is not None:
         fail(draft, *late)
         return
-    mode = mode_of(draft.spec)
-    submitter = look_at_submitter(draft) if mode is not None and mode.submitter_job else None
+    submitter = look_at_submitter(draft, cluster)
     copy_cluster_status(draft, cluster)
+    guard_submitter(draft, cluster, submitter, result)
     if draft.ray_job_ended:
-        _ended(draft, submitter)
+        _ended(draft, cluster, submitter)
         return
-    if submitter is not None and submitter.job is None and _lost(draft, result):
-        fail(draft, JobFailedReason.APP_FAILED, _FORGOTTEN)
-        return
-    if draft.uses_own_cluster and not alive(cluster):
-        where = f"{draft.obj.namespace}/{draft.status.get('rayClusterName')}"
-        fail(draft, JobFailedReason.APP_FAILED, f"RayCluster {where} was deleted while the job was running")
+    gone = _gone(draft, cluster, submitter, result)
+    if gone is not None:
+        fail(draft, JobFailedReason.APP_FAILED, gone)
         return
     if draft.uses_own_cluster and cluster is not None:
         service = job_head_service(draft, cluster)
@@ -53,20 +56,58 @@ def run(draft: Draft) -> None:
     hook_calls.extra_resources(draft)
     if submitter is not None and _decided_by_submitter(draft, submitter, result):
         return
-    message = checks_timed_out(draft, result)
+    handed_in = submit(draft, cluster, result)
+    if draft.state != JobDeploymentStatus.RUNNING:
+        return
+    message = checks_timed_out(draft, result, handed_in)
     if message is not None:
         fail(draft, JobFailedReason.STATUS_CHECK_TIMEOUT_EXCEEDED, message)
         return
-    if submitter is not None and submitter.job is None and cluster is not None:
+    if mode.submitter_job and submitter is not None and not submitter.present and cluster is not None:
         _replace_submitter(draft, cluster, result)
-    draft.wait("the Ray job is running" if draft.job_status == JobStatus.RUNNING else "the Ray job has not started")
+    _say(draft, mode, result)
 
 
-def _ended(draft: Draft, submitter: Submitter | None) -> None:
+def _follow_told_id(draft: Draft, mode: Mode) -> None:
+    """InteractiveMode: another id is followed as long as Ray has not told of the one that is awaited."""
+    told = told_job_id(draft) if mode.waits else ""
+    if told and not submitted(draft):
+        draft.status["jobId"] = told
+
+
+def _gone(
+    draft: Draft, cluster: RayObject | None, submitter: Submitter | None, result: ProbeResult | None
+) -> str | None:
+    """Why the job, which has not ended, never will: what it ran on is gone. The same in every mode."""
+    if lost(draft, result):
+        return _FORGOTTEN
+    if draft.uses_own_cluster and not alive(cluster):
+        return f"RayCluster {draft.obj.namespace}/{draft.status.get('rayClusterName')} was deleted while the job was running"
+    return submitter.lost if submitter is not None else None
+
+
+def _say(draft: Draft, mode: Mode, result: ProbeResult | None) -> None:
+    """What is awaited now."""
+    if draft.job_status == JobStatus.RUNNING:
+        draft.wait("the Ray job is running")
+        return
+    if mode.waits and result is not None and result.outcome == "absent":
+        cluster, job_id = draft.status.get("rayClusterName"), draft.status.get("jobId")
+        draft.hold("JobNotFound", f"RayCluster {draft.obj.namespace}/{cluster} knows no job {job_id}")
+    if submitted(draft) and result is not None and result.outcome == "absent":
+        # The answer is from before the job was accepted; one that says the same again wakes nobody, so look for it.
+        look_again_soon(draft)
+    draft.wait("the Ray job has not started")
+
+
+def _ended(draft: Draft, cluster: RayObject | None, submitter: Submitter | None) -> None:
     """Ray has reported an end: wait for the submitter, but not for ever."""
-    at_work = submitter is not None and submitter.job is not None and submitter.finished_at is None
-    if not at_work:
-        end_with_ray_job(draft)
+    told = add_last_lines(draft, job_info_probe(draft, cluster))
+    if submitter is None or not submitter.at_work:
+        if told:
+            end_with_ray_job(draft)
+        else:
+            leave_for_later(draft)
         return
     ended_at = draft.time("rayJobInfo", "endTime")
     grace = draft.observed.config.job_transition_grace
@@ -78,47 +119,43 @@ def _ended(draft: Draft, submitter: Submitter | None) -> None:
 
 
 def _decided_by_submitter(draft: Draft, submitter: Submitter, result: ProbeResult | None) -> bool:
-    """Whether the submitter's end, together with what the dashboard has said since, ends the attempt."""
+    """Whether the submitter's end, together with what the dashboard has said since, ends the attempt.
+
+    Nothing is decided before the dashboard has answered since that end; if it does not, the limit for failing checks ends
+    the attempt. Only where Ray was never seen to have the job, no answer for 30 s is enough: its submitter had none either.
+    """
     finished_at = submitter.finished_at
     if finished_at is None:
         return False
+    fresh = asked_since(result, finished_at) and result is not None and result.outcome != "error"
     grace_over = deadlines.passed(draft, finished_at + deadlines.SUBMITTER_GRACE)
-    fresh = asked_since(result, finished_at)
-    if not fresh:
+    unanswered = (
+        submitter.failure is not None
+        and not submitted(draft)
+        and grace_over
+        and failing_for(draft, result, deadlines.SUBMITTER_GRACE)
+    )
+    if not fresh and not unanswered:
         # An answer that says the same again wakes nobody, so look for it.
         look_again_soon(draft)
+        draft.wait("the submitter has ended; the dashboard is asked about the job")
+        return False
     if submitter.failure is not None:
-        if not fresh and not grace_over:
-            draft.wait("the submitter has failed; the dashboard is asked about the job")
-            return False
         fail(draft, JobFailedReason.SUBMISSION_FAILED, submitter.failure)
         return True
     if fresh and result is not None and result.outcome == "absent":
-        fail(draft, JobFailedReason.APP_FAILED, _LOST_JOB)
+        fail(draft, JobFailedReason.APP_FAILED, _NOT_FOUND)
         return True
     if not grace_over:
         draft.wait("the submitter has finished; Ray has not reported the end of the job")
         return False
-    unanswered = failing_for(result, draft.now, deadlines.SUBMITTER_GRACE)
-    if unanswered or (fresh and result is not None and result.outcome == "found"):
-        draft.status["jobStatus"] = JobStatus.FAILED.value
-        message = deadlines.submitter_grace_message(finished_at)
-        fail(draft, JobFailedReason.TRANSITION_GRACE_PERIOD_EXCEEDED, message)
-        return True
-    if result is not None and result.outcome == "error":
-        draft.wake_at((result.failing_since or result.at) + deadlines.SUBMITTER_GRACE)
-    draft.wait("the submitter has finished; the dashboard is asked about the job")
-    return False
-
-
-def _lost(draft: Draft, result: ProbeResult | None) -> bool:
-    """Whether Ray knew the job once and does not know it any more."""
-    seen = draft.job_status not in (JobStatus.NEW, None)
-    return seen and result is not None and result.outcome == "absent"
+    draft.status["jobStatus"] = JobStatus.FAILED.value
+    fail(draft, JobFailedReason.TRANSITION_GRACE_PERIOD_EXCEEDED, deadlines.submitter_grace_message(finished_at))
+    return True
 
 
 def _replace_submitter(draft: Draft, cluster: RayObject, result: ProbeResult | None) -> None:
     """The submitter Job was deleted. A job that never reached Ray is submitted again under its id; one that did goes
     on without a submitter."""
-    if draft.job_status == JobStatus.NEW and result is not None and result.outcome == "absent":
+    if not submitted(draft) and result is not None and result.outcome == "absent":
         ensure_submitter(draft, cluster)

@@ -1,11 +1,12 @@
 """What happens before a job runs: identifiers first, then its RayCluster, then its submitter.
 
-Source: spec rayjob.md 2.2 (New, Initializing), 4.1, 4.2.
+Source: spec rayjob.md 2.2 (New, Initializing, Waiting), 4.1, 4.2.
 """
 
 from __future__ import annotations
 
-from kuberay.api.job import JobDeploymentStatus
+from kuberay.api.conditions import FALSE, JobCondition
+from kuberay.api.job import JobDeploymentStatus, JobFailedReason
 from kuberay.api.kinds import JOB, RAYCLUSTER, RAYJOB
 from kuberay.api.names import RAYJOB_FINALIZER
 from kuberay.api.objects import RayObject
@@ -13,13 +14,22 @@ from kuberay.api.times import format_time
 from kuberay.hooks.types import PodContext
 from kuberay.plan.job import deadlines, hook_calls
 from kuberay.plan.job.draft import Draft
-from kuberay.plan.job.identity import assign_identifiers
+from kuberay.plan.job.identity import assign_identifiers, told_job_id
+from kuberay.plan.job.inherited import pass_on
+from kuberay.plan.job.job_probe import told_early
 from kuberay.plan.job.modes import mode_of
 from kuberay.plan.job.outcome import fail
-from kuberay.plan.job.ray_cluster import build_cluster, copy_cluster_status, dashboard_url, find_cluster, owned_by
+from kuberay.plan.job.ray_cluster import (
+    alive,
+    build_cluster,
+    copy_cluster_status,
+    dashboard_url,
+    find_cluster,
+    owned_by,
+)
 from kuberay.plan.job.submit_command import SubmitCommandError
 from kuberay.plan.job.submitter import submitter_job, submitter_template
-from kuberay.plan.job.submitter_watch import look_at_submitter
+from kuberay.plan.job.submitter_watch import look_at_job, look_at_submitter, ray_is_ready
 from kuberay.plan.job.waiting import look_again_soon
 from kuberay.plan.model import Create, Event, Patch
 
@@ -40,6 +50,7 @@ def begin(draft: Draft) -> None:
     assign_identifiers(draft)
     for key in ("reason", "message", "jobStatus"):
         status.pop(key, None)
+    draft.condition(JobCondition.SUBMITTED, FALSE, "WaitingForRayCluster", "the RayCluster comes first")
     status["jobDeploymentStatus"] = JobDeploymentStatus.INITIALIZING.value
     status["startTime"] = format_time(draft.now)
     draft.wait("the RayJob is about to start")
@@ -78,9 +89,14 @@ def _get_cluster(draft: Draft, cleared: bool) -> None:
         return
     if not cleared:
         return
-    body = build_cluster(draft)
-    mode = mode_of(draft.spec)
-    if mode is not None and mode.submitter_job:
+    try:
+        body = build_cluster(draft)
+    except SubmitCommandError as error:
+        if draft.hold("InvalidSubmitCommand", str(error)):
+            note = f"Failed to create RayCluster {where}: {error}"
+            draft.event("FailedToCreateRayCluster", note, action="Create", warning=True)
+        return
+    if mode_of(draft.spec).submitter_job:
         context = PodContext(owner=hook_calls.job_context(draft), group="", node_type="head")
         changed = draft.observed.hooks.mutate_cluster(context, body)
         draft.blame(changed.failures)
@@ -105,7 +121,10 @@ def _get_cluster(draft: Draft, cleared: bool) -> None:
 
 def _use_cluster(draft: Draft, cluster: RayObject) -> None:
     where = f"{cluster.namespace}/{cluster.name}"
+    mode = mode_of(draft.spec)
     copy_cluster_status(draft, cluster)
+    if mode.sidecar and _sidecar_is_ahead(draft, cluster):
+        return
     if not draft.status.get("dashboardURL"):
         if cluster.status.get("state") != "ready":
             draft.wait(f"RayCluster {where} is not ready")
@@ -116,18 +135,62 @@ def _use_cluster(draft: Draft, cluster: RayObject) -> None:
             look_again_soon(draft)
             return
         draft.status["dashboardURL"] = address
-    mode = mode_of(draft.spec)
-    if mode is not None and mode.submitter_job and not ensure_submitter(draft, cluster):
+    if mode.waits:
+        draft.status["jobDeploymentStatus"] = JobDeploymentStatus.WAITING.value
+        return
+    if mode.submitter_job and not ensure_submitter(draft, cluster):
         # The address is stored together with Running; until then each pass reads it again.
         draft.status.pop("dashboardURL", None)
         return
     draft.status["jobDeploymentStatus"] = JobDeploymentStatus.RUNNING.value
 
 
+def _sidecar_is_ahead(draft: Draft, cluster: RayObject) -> bool:
+    """A sidecar submits as soon as its head is up, whatever becomes of the workers. When its job runs, its submitter has
+    ended or its head is lost, that is not left unnoticed until the cluster is ready (RJ-12)."""
+    submitter = look_at_submitter(draft, cluster)
+    if submitter is None:
+        return False
+    if submitter.lost is not None:
+        fail(draft, JobFailedReason.APP_FAILED, submitter.lost)
+        return True
+    known = draft.status.get("dashboardURL")
+    draft.status["dashboardURL"] = known or dashboard_url(draft, cluster)
+    told = ray_is_ready(draft, cluster) and told_early(draft, cluster)
+    if submitter.finished_at is not None or told:
+        draft.status["jobDeploymentStatus"] = JobDeploymentStatus.RUNNING.value
+        return True
+    draft.status["dashboardURL"] = known
+    return False
+
+
+def await_job_id(draft: Draft) -> None:
+    """Waiting (InteractiveMode): a user submits the job and tells its id, in ``spec.jobId`` or as an annotation."""
+    if draft.suspend_wanted:
+        draft.status["jobDeploymentStatus"] = JobDeploymentStatus.SUSPENDING.value
+        return
+    late = deadlines.active_deadline(draft) or deadlines.pre_running_deadline(draft)
+    if late is not None:
+        fail(draft, *late)
+        return
+    cluster = find_cluster(draft)
+    copy_cluster_status(draft, cluster)
+    if not alive(cluster):
+        where = f"{draft.obj.namespace}/{draft.status.get('rayClusterName')}"
+        fail(draft, JobFailedReason.APP_FAILED, f"RayCluster {where} was deleted while a job id was awaited")
+        return
+    job_id = told_job_id(draft)
+    if not job_id:
+        draft.wait("a user submits the job and tells its id in spec.jobId")
+        return
+    draft.status["jobId"] = job_id
+    draft.status["jobDeploymentStatus"] = JobDeploymentStatus.RUNNING.value
+
+
 def ensure_submitter(draft: Draft, cluster: RayObject) -> bool:
     """Have the submitter Job created unless it is there; False when it cannot be yet."""
     where = f"{draft.obj.namespace}/{draft.obj.name}"
-    submitter = look_at_submitter(draft)
+    submitter = look_at_job(draft)
     if submitter.foreign:
         draft.hold("SubmitterNotOwned", f"Job {where} exists and does not belong to this RayJob")
         look_again_soon(draft)
@@ -147,6 +210,7 @@ def ensure_submitter(draft: Draft, cluster: RayObject) -> bool:
             job_id=draft.status["jobId"],
             login=draft.observed.config.login_shell,
         )
+        pass_on(draft, template)
     except SubmitCommandError as error:
         if draft.hold("InvalidSubmitCommand", str(error)):
             draft.event("FailedToCreateRayJobSubmitter", f"{failed}{error}", action="Create", warning=True)
@@ -161,7 +225,7 @@ def ensure_submitter(draft: Draft, cluster: RayObject) -> bool:
             kind=JOB,
             namespace=draft.obj.namespace,
             name=draft.obj.name,
-            body=submitter_job(draft.obj, draft.spec, changed.pod),
+            body=pass_on(draft, submitter_job(draft.obj, draft.spec, changed.pod)),
             done=Event("CreatedRayJobSubmitter", f"Created Kubernetes Job {where}", action="Create"),
             failed=lambda error: Event("FailedToCreateRayJobSubmitter", f"{failed}{error}", "Warning", "Create"),
         )

@@ -10,10 +10,9 @@ from kuberay.api.kinds import JOB
 from kuberay.plan.job import hook_calls
 from kuberay.plan.job.cluster_removal import delete_child, delete_cluster
 from kuberay.plan.job.draft import Draft
-from kuberay.plan.job.modes import mode_of
 from kuberay.plan.job.ray_cluster import find_cluster, owned_by
 from kuberay.plan.job.starting import begin
-from kuberay.plan.job.submitter_watch import look_at_submitter
+from kuberay.plan.job.submitter_watch import look_at_job
 from kuberay.plan.model import Write
 
 _OF_THE_ATTEMPT = (
@@ -32,7 +31,7 @@ _OF_THE_ATTEMPT = (
 def take_down(draft: Draft) -> None:
     """Suspending and Retrying: delete what the attempt made, and move on once all of it is really gone.
 
-    ``spec.suspend`` plays no part while this goes on.
+    Suspending goes to its end whatever ``spec.suspend`` says meanwhile; a retry that is to be suspended rests (RJ-23).
     """
     retrying = draft.state == JobDeploymentStatus.RETRYING
     remains, deletes = _remains(draft)
@@ -44,7 +43,8 @@ def take_down(draft: Draft) -> None:
         return
     for key in _OF_THE_ATTEMPT:
         draft.status.pop(key, None)
-    following = JobDeploymentStatus.NEW if retrying else JobDeploymentStatus.SUSPENDED
+    goes_on = retrying and not draft.suspend_wanted
+    following = JobDeploymentStatus.NEW if goes_on else JobDeploymentStatus.SUSPENDED
     draft.status["jobDeploymentStatus"] = following.value
 
 
@@ -55,8 +55,7 @@ def _remains(draft: Draft) -> tuple[list[str], list[Write]]:
     if cluster is not None and draft.uses_own_cluster and owned_by(draft, cluster):
         remains.append(f"RayCluster {cluster.name}")
         deletes += delete_cluster(draft, cluster)
-    mode = mode_of(draft.spec)
-    submitter = look_at_submitter(draft).job if mode is not None and mode.submitter_job else None
+    submitter = look_at_job(draft).job
     if submitter is not None:
         remains.append(f"Job {submitter.name}")
         if not submitter.deleting:

@@ -19,8 +19,6 @@ from kuberay.plan.build.shell import shell
 from kuberay.plan.job.submit_command import http_address, submit_command
 from kuberay.plan.model import Manifest
 
-CONTAINER = "ray-job-submitter"
-
 
 def submitter_labels(job: str) -> dict[str, str]:
     """The labels of the submitter Job and of its pods."""
@@ -35,15 +33,19 @@ def user_template(spec: RayJobSpec, image: str) -> Manifest:
     """A copy of ``submitterPodTemplate``, or the default one with *image*."""
     if spec.submitter_pod_template is not None:
         return copy.deepcopy(spec.submitter_pod_template)
-    container = {
-        "name": CONTAINER,
+    return {"spec": {"containers": [default_container(image)], "restartPolicy": "Never"}}
+
+
+def default_container(image: str) -> dict[str, Any]:
+    """The submitter's container when the user gives none."""
+    return {
+        "name": names.SUBMITTER_CONTAINER,
         "image": image,
         "resources": {
             "limits": {"cpu": "1", "memory": "1Gi"},
             "requests": {"cpu": "500m", "memory": "200Mi"},
         },
     }
-    return {"spec": {"containers": [container], "restartPolicy": "Never"}}
 
 
 def head_image(cluster_spec: dict[str, Any] | None) -> str:

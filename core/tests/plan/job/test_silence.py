@@ -1,0 +1,113 @@
+"""When a submitter Job is suspended so that it cannot hand the job in a second time, and when it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from kuberay.api.kinds import JOB
+from kuberay.api.names import ANNOTATION_SILENCED
+
+Make = Callable[..., Any]
+
+
+def suspended(world: Any) -> bool:
+    return bool(world.objects[JOB, "j"]["spec"].get("suspend"))
+
+
+def test_a_head_that_is_lost_takes_the_submitter_along(running: Make) -> None:
+    """RJ-01, in K8sJobMode: the next pod of the submitter would hand the job in again to the new head."""
+    world = running()
+    world.refuse = True
+    world.lose_head(new=False)
+    world.run(2)
+    assert suspended(world)
+    assert world.objects[JOB, "j"]["metadata"]["annotations"] == {ANNOTATION_SILENCED: "true"}
+    (note,) = world.notes("SuspendedRayJobSubmitter")
+    assert "must not be submitted again" in note
+    assert world.status["jobDeploymentStatus"] == "Running", "whether Ray has the job is the dashboard's to say"
+    world.lose_head(new=True)
+    world.refuse = False
+    world.run(5)
+    assert (world.status["jobDeploymentStatus"], world.status["reason"]) == ("Failed", "AppFailed")
+    assert suspended(world)
+
+
+def test_a_new_head_that_knows_the_job_lets_the_submitter_go_on(running: Make) -> None:
+    world = running()
+    jobs = dict(world.dashboard().jobs)
+    world.run(5)
+    world.lose_head(new=True)
+    world.refuse = True
+    world.run(2)
+    assert suspended(world)
+    world.dashboard().jobs.update(jobs)
+    world.refuse = False
+    world.run(8)
+    assert not suspended(world)
+    assert not world.objects[JOB, "j"]["metadata"].get("annotations")
+    world.set_job("SUCCEEDED")
+    world.end_submitter("succeeded")
+    world.run(5)
+    assert world.status["jobDeploymentStatus"] == "Complete"
+
+
+def test_with_fault_tolerance_ray_remembers_and_the_submitter_follows(running: Make) -> None:
+    world = running()
+    world.cluster["metadata"]["annotations"] = {"ray.io/ft-enabled": "true"}
+    world.run(5)
+    world.refuse = True
+    world.lose_head(new=True)
+    world.run(5)
+    assert not suspended(world)
+
+
+def test_a_job_that_ended_is_not_kept_waiting_by_a_suspended_submitter(running: Make) -> None:
+    world = running()
+    world.set_job("FAILED", "boom")
+    world.run(5)
+    assert world.status["jobDeploymentStatus"] == "Running", "the submitter may still have log to show"
+    world.refuse = True
+    world.lose_head(new=True)
+    world.run(3)
+    assert suspended(world)
+    assert (world.status["jobDeploymentStatus"], world.status["reason"]) == ("Failed", "AppFailed")
+
+
+def test_a_job_that_never_reached_ray_is_still_handed_in(new_world: Make) -> None:
+    world = new_world()
+    world.until(lambda: world.status.get("jobDeploymentStatus") == "Running")
+    world.lose_head(new=True)
+    world.run(5)
+    assert not suspended(world)
+    world.settings["job"] = "RUNNING"
+    world.run(5)
+    assert world.status["jobStatus"] == "RUNNING"
+
+
+def test_a_submitter_that_others_suspended_is_left_to_them(running: Make) -> None:
+    """A queue may hold the submitter Job back."""
+    world = running()
+    world.objects[JOB, "j"]["spec"]["suspend"] = True
+    world._put(JOB, world.objects[JOB, "j"])
+    world.run(10)
+    assert suspended(world)
+
+
+@pytest.mark.parametrize(("seen", "suspend"), [(True, False), (False, True)])
+def test_after_a_deadline_only_the_log_of_a_stopped_job_is_followed(new_world: Make, seen: bool, suspend: bool) -> None:
+    world = new_world(activeDeadlineSeconds=20)
+    if seen:
+        world.settings["job"] = "RUNNING"
+    world.run(40)
+    assert world.status["reason"] == "DeadlineExceeded"
+    assert suspended(world) is suspend
+
+
+def test_after_failing_checks_the_submitter_is_silenced(running: Make) -> None:
+    world = running()
+    world.refuse = True
+    world.run(400)
+    assert world.status["reason"] == "JobStatusCheckTimeoutExceeded"
+    assert suspended(world)

@@ -1,0 +1,111 @@
+"""Reads a recorded scenario: its manifests, the world at the start, its steps, and what is expected of it.
+
+The files' format is described in the README beside the recorded scenarios.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+MAIN_KINDS = ("RayCronJob", "RayService", "RayJob")
+"""Whose last manifest is the main object, in order of preference."""
+
+VERBS = frozenset(
+    {
+        "wait",
+        "sleep",
+        "check",
+        "world",
+        "job",
+        "dashboard",
+        "pods",
+        "submitter",
+        "edit",
+        "delete",
+        "create",
+        "lastScheduleTime",
+    }
+)
+SECTIONS = ("transitions", "lifecycle", "requests", "events", "checkpoints", "final")
+
+
+class UnsupportedStepError(Exception):
+    """A scenario asks for something that cannot be played yet; the text says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One thing that is done, or waited for."""
+
+    verb: str
+    value: Any
+
+    def __str__(self) -> str:
+        return f"{self.verb}: {self.value}"
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A scripted world and what an operator makes of it."""
+
+    name: str
+    """``area/case``."""
+    about: str
+    """What it shows, in one line."""
+    manifests: Sequence[Mapping[str, Any]]
+    world: Mapping[str, Any]
+    steps: Sequence[Step]
+    start: tuple[float, float] | None
+    """Seconds of a minute between which it must begin."""
+    expected: Mapping[str, Any]
+    """By section (`SECTIONS`)."""
+    differing: frozenset[str] = frozenset()
+    """Sections whose recorded contents were replaced, and ``steps``."""
+    ignored_events: Sequence[str] = ()
+    main_kind: str = field(default="", init=False)
+    main_name: str = field(default="", init=False)
+
+    def __post_init__(self) -> None:
+        for kind in MAIN_KINDS:
+            named = [manifest["metadata"]["name"] for manifest in self.manifests if manifest["kind"] == kind]
+            if named:
+                object.__setattr__(self, "main_kind", kind)
+                object.__setattr__(self, "main_name", str(named[-1]))
+                return
+        raise ValueError(f"scenario {self.name} has no object of kind {', '.join(MAIN_KINDS)}")
+
+
+def load_scenario(folder: Path, *, ours: Path | None = None) -> Scenario:
+    """The scenario in *folder*; *ours* names a file with the sections (or ``steps``) that replace the recorded ones."""
+    text = (folder / "scenario.yaml").read_text()
+    script = yaml.safe_load(text)
+    recorded = yaml.safe_load((folder / "expected.yaml").read_text())
+    replaced = yaml.safe_load(ours.read_text()) if ours is not None else {}
+    if unknown := set(replaced) - {*SECTIONS, "steps"}:
+        raise ValueError(f"{ours}: there is no section {', '.join(sorted(unknown))}")
+    start = script.get("start")
+    return Scenario(
+        name=f"{folder.parent.name}/{folder.name}",
+        about=text.splitlines()[0].removeprefix("#").strip(),
+        manifests=script["manifests"],
+        world=script.get("world") or {},
+        steps=[_step(step) for step in replaced.get("steps") or script["steps"]],
+        start=(float(start[0]), float(start[1])) if start else None,
+        expected={section: replaced.get(section, recorded.get(section)) for section in SECTIONS},
+        differing=frozenset(replaced),
+        ignored_events=script.get("ignoreEvents") or (),
+    )
+
+
+def _step(step: Mapping[str, Any]) -> Step:
+    if len(step) != 1:
+        raise ValueError(f"a step has one verb: {step}")
+    ((verb, value),) = step.items()
+    if verb not in VERBS:
+        raise UnsupportedStepError(f"the step {verb!r} cannot be played yet")
+    return Step(verb, value)

@@ -1,0 +1,351 @@
+"""One scenario's namespace on any API server: a copy of its objects, its pods and dashboards, and what steps do to them.
+
+Everything goes over `kuberay.kube.client.Client`, so the same world serves a simulated and a real API server.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+from kuberay.api import kinds
+from kuberay.api.kinds import EVENT, JOB, POD, RAYCLUSTER, Kind
+from kuberay.api.names import LABEL_CLUSTER
+from kuberay.api.times import format_time
+from kuberay.kube.client import Client
+from kuberay.kube.clock import Clock
+from kuberay.kube.errors import ConflictError, NotFoundError
+
+from kuberay_testkit.scenarios.dashboards import Dashboards
+from kuberay_testkit.scenarios.follow import Follower
+from kuberay_testkit.scenarios.masks import Masks
+from kuberay_testkit.scenarios.pods import JOB_NAME, START_SECONDS, moved, phase_of, role_of, started, terminating
+from kuberay_testkit.scenarios.record import Body, Played, Record, checkpoint, final
+from kuberay_testkit.scenarios.script import Scenario, UnsupportedStepError
+
+WORLD_KEYS = frozenset({"head", "worker", "job", "dashboard"})
+LOOK = 0.25
+"""Seconds after which a wait looks again although nothing was told."""
+_TRIES = 5
+
+
+def scenario_kinds() -> list[Kind]:
+    """Every kind a world follows, as far as this version serves it."""
+    named = (POD, kinds.SERVICE, JOB, RAYCLUSTER, kinds.RAYJOB)
+    later = (getattr(kinds, name, None) for name in ("RAYCRONJOB", "RAYSERVICE"))
+    return [*named, *(kind for kind in later if isinstance(kind, Kind)), EVENT]
+
+
+class ScenarioWorld:
+    """Create it, `open` it, let `kuberay_testkit.scenarios.replay` play the steps, `close` it."""
+
+    def __init__(self, scenario: Scenario, client: Client, clock: Clock, namespace: str, follower: Follower) -> None:
+        self.scenario = scenario
+        self.client = client
+        self.clock = clock
+        self.namespace = namespace
+        self.objects: dict[tuple[Kind, str], Body] = {}
+        self.dashboards = Dashboards(clock, self._has_head, self._wake)
+        self.settings: dict[str, str] = {"head": "ready", "worker": "ready"}
+        self.last_change = 0.0
+        self._follower = follower
+        self._kinds = {kind.kind: kind for kind in scenario_kinds()}
+        given = frozenset(str(m["metadata"]["name"]) for m in scenario.manifests) | _given_ids(scenario)
+        self.masks = Masks(namespace, given)
+        self.record = Record(scenario.main_kind, scenario.main_name, self.masks)
+        self._events: list[Body] = []
+        self._gone: set[str] = set()
+        self._changed = asyncio.Event()
+        self._starting: dict[str, asyncio.Task[None]] = {}
+        self._addresses = 0
+        self._failed: BaseException | None = None
+
+    # -- life
+
+    async def open(self) -> None:
+        """Begin to listen, and create the manifests in order."""
+        self.set_world(self.scenario.world)
+        self._follower.subscribe(self.namespace, self._tell)
+        for manifest in self.scenario.manifests:
+            await self.create(manifest)
+
+    async def close(self) -> None:
+        self._follower.unsubscribe(self.namespace)
+        tasks = list(self._starting.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def verify(self) -> None:
+        """Raise what ended a task of this world."""
+        if error := self._failed or self._follower.failed:
+            raise error
+
+    # -- what is there
+
+    def kind(self, name: str) -> Kind:
+        if name not in self._kinds:
+            raise UnsupportedStepError(f"objects of kind {name} cannot be played yet")
+        return self._kinds[name]
+
+    def all_of(self, kind: Kind) -> list[Body]:
+        return [obj for (other, _), obj in self.objects.items() if other == kind]
+
+    @property
+    def main(self) -> Body | None:
+        return self.objects.get((self.kind(self.scenario.main_kind), self.scenario.main_name))
+
+    @property
+    def status(self) -> Body:
+        return (self.main or {}).get("status") or {}
+
+    @property
+    def cluster(self) -> str:
+        """Name of the main object's present RayCluster."""
+        return str(self.status.get("rayClusterName") or "")
+
+    def pods(self, role: str, cluster: str = "") -> list[Body]:
+        """Live pods of a role (that have not ended), oldest first."""
+        found = [
+            pod
+            for pod in self.all_of(POD)
+            if role_of(pod) == role
+            and not terminating(pod)
+            and phase_of(pod) not in ("Succeeded", "Failed")
+            and (not cluster or (pod["metadata"].get("labels") or {}).get(LABEL_CLUSTER) == cluster)
+        ]
+        return sorted(found, key=lambda pod: int(pod["metadata"]["resourceVersion"]))
+
+    def events(self) -> Iterator[Body]:
+        yield from self._events
+
+    def route(self, service: str) -> str | None:
+        """The cluster whose head service has that name."""
+        for obj in self.all_of(RAYCLUSTER):
+            told = ((obj.get("status") or {}).get("head") or {}).get("serviceName")
+            if service in (told, f"{obj['metadata']['name']}-head-svc"):
+                return str(obj["metadata"]["name"])
+        return None
+
+    def _has_head(self, cluster: str) -> bool:
+        return any(phase_of(pod) == "Running" for pod in self.pods("head", cluster))
+
+    # -- what happens by itself
+
+    def _wake(self) -> None:
+        self.last_change = asyncio.get_running_loop().time()
+        self._changed.set()
+
+    def _tell(self, kind: Kind, change: str, obj: Body) -> None:
+        if kind == EVENT:
+            if change == "ADDED":
+                self._events.append(obj)
+            self._changed.set()
+            return
+        key = (kind, obj["metadata"]["name"])
+        if change == "DELETED":
+            self.objects.pop(key, None)
+            self._gone.add(obj["metadata"]["uid"])
+        else:
+            self.objects[key] = obj
+        self.record.change(kind, change, obj)
+        if kind == POD and change == "ADDED" and role_of(obj) in self.settings:
+            task = asyncio.create_task(self._start(obj))
+            self._starting[obj["metadata"]["uid"]] = task
+            task.add_done_callback(self._started)
+        self._wake()
+
+    def _started(self, task: asyncio.Task[None]) -> None:
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._failed = error
+
+    async def _start(self, pod: Body) -> None:
+        await asyncio.sleep(START_SECONDS)
+        self._addresses += 1
+        wish = self.settings[role_of(pod)]
+        status = started(pod, wish, self._addresses, format_time(self.clock.now()))
+        if status is not None:
+            await self._set_pod(pod, status)
+
+    async def _set_pod(self, pod: Body, status: Body) -> None:
+        """Unless the pod is gone."""
+        metadata = pod["metadata"]
+        body = {"metadata": {"uid": metadata["uid"]}, "status": status}
+        try:
+            await self.client.merge_patch(POD, self.namespace, metadata["name"], body, subresource="status")
+        except (NotFoundError, ConflictError):
+            return
+
+    # -- waiting
+
+    async def until(self, holds: Callable[[], bool], seconds: float, what: str) -> None:
+        """Wait until *holds*; ``AssertionError`` after *seconds*."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + seconds
+        while True:
+            self.verify()
+            self._changed.clear()
+            if holds():
+                return
+            if loop.time() >= end:
+                state = {key: value for key, value in self.status.items() if isinstance(value, str | int)}
+                raise AssertionError(f"not within {seconds:g} s: {what}; the status is {state}")
+            try:
+                async with asyncio.timeout(LOOK):
+                    await self._changed.wait()
+            except TimeoutError:
+                continue
+
+    async def quiet(self, seconds: float, most: float) -> None:
+        """Wait until nothing has changed for *seconds* and all garbage is collected, at most *most*."""
+        loop = asyncio.get_running_loop()
+        end = loop.time() + most
+        while loop.time() < end:
+            idle = loop.time() - self.last_change
+            if idle >= seconds and not self._garbage():
+                return
+            await asyncio.sleep(max(seconds - idle, LOOK) + 0.01)
+
+    def _garbage(self) -> bool:
+        """Whether something is left whose owner was seen to go; its end is no matter of the operator."""
+        return any(
+            owner["uid"] in self._gone
+            for obj in self.objects.values()
+            for owner in obj["metadata"].get("ownerReferences") or ()
+        )
+
+    # -- what steps do
+
+    def set_world(self, values: Mapping[str, Any]) -> None:
+        if unknown := set(values) - WORLD_KEYS:
+            raise UnsupportedStepError(f"the world's {', '.join(sorted(unknown))} cannot be played yet")
+        for key in ("head", "worker"):
+            self.settings[key] = values.get(key, self.settings[key])
+        if "job" in values:
+            self.dashboards.status_of_unknown = values["job"] or ""
+        self.set_dashboard(values.get("dashboard") or {})
+
+    def set_dashboard(self, values: Mapping[str, Any]) -> None:
+        if unknown := set(values) - {"refuse", "fail", "slow"}:
+            raise UnsupportedStepError(f"a dashboard's {', '.join(sorted(unknown))} cannot be played yet")
+        self.dashboards.refuse = values.get("refuse", self.dashboards.refuse)
+        self.dashboards.fail = values.get("fail", self.dashboards.fail)
+        self.dashboards.slow = values.get("slow", self.dashboards.slow)
+
+    async def create(self, manifest: Mapping[str, Any]) -> None:
+        body = copy.deepcopy(dict(manifest))
+        body["metadata"]["namespace"] = self.namespace
+        await self.client.create(self.kind(body["kind"]), self.namespace, body)
+
+    async def edit(self, changes: Mapping[str, Any]) -> None:
+        """Set members of the main object by their path; None removes."""
+        patch: Body = {}
+        for path, value in changes.items():
+            *parents, last = path.split(".")
+            place = patch
+            for parent in parents:
+                place = place.setdefault(parent, {})
+            place[last] = value
+        await self._patch_main(patch)
+
+    async def set_last_schedule(self, minutes: float) -> None:
+        moment = format_time(self.clock.now() - timedelta(minutes=minutes))
+        await self._patch_main({"status": {"lastScheduleTime": moment}}, "status")
+
+    async def _patch_main(self, patch: Body, subresource: str = "") -> None:
+        kind = self.kind(self.scenario.main_kind)
+        name = self.scenario.main_name
+        for attempt in range(_TRIES):
+            try:
+                await self.client.merge_patch(kind, self.namespace, name, patch, subresource=subresource)
+                return
+            except ConflictError:
+                if attempt == _TRIES - 1:
+                    raise
+
+    async def delete(self, kind_name: str, name: str) -> None:
+        """Delete an object; ``<cluster>`` is the main object's cluster."""
+        kind = self.kind(kind_name)
+        name = self.cluster if name == "<cluster>" else name
+        uid = self.objects[kind, name]["metadata"]["uid"]
+        await self.client.delete(kind, self.namespace, name, uid=uid)
+
+    async def move_pods(self, which: str, to: str, container: str = "") -> None:
+        """Do something to all pods of a role of the main object's cluster."""
+        pods = self.pods(which, self.cluster)
+        if not pods:
+            raise AssertionError(f"there is no {which} pod to be {to}")
+        for pod in pods:
+            if to == "deleted":
+                metadata = pod["metadata"]
+                await self.client.delete(POD, self.namespace, metadata["name"], uid=metadata["uid"])
+            else:
+                await self._set_pod(pod, moved(pod, to, container, format_time(self.clock.now())))
+
+    async def end_submitter(self, to: str, patience: float) -> None:
+        """The newest submitter pod ends; it is waited for when it is not there yet."""
+        await self.until(lambda: bool(self._submitters()), patience, "a submitter pod runs")
+        await self._set_pod(
+            self._submitters()[-1], moved(self._submitters()[-1], to, "", format_time(self.clock.now()))
+        )
+
+    def _submitters(self) -> list[Body]:
+        """Running pods of the Jobs that are there now."""
+        jobs = {obj["metadata"]["name"] for obj in self.all_of(JOB) if not terminating(obj)}
+        return [
+            pod
+            for pod in self.pods("submitter")
+            if pod["metadata"]["labels"][JOB_NAME] in jobs and phase_of(pod) == "Running"
+        ]
+
+    def set_job(self, status: str, message: str = "", job_id: str = "") -> None:
+        """Put the main object's present Ray job into *status*."""
+        cluster, current = self.cluster, job_id or str(self.status.get("jobId") or "")
+        if not cluster or not current:
+            raise AssertionError(f"there is no job yet to be {status}")
+        self.dashboards.set_job(cluster, current, status, message)
+
+    # -- what was seen
+
+    def take_checkpoint(self, name: str) -> None:
+        self.record.checkpoints.append({"at": name, **checkpoint(self._looked_at())})
+
+    def _looked_at(self) -> list[tuple[Kind, Body]]:
+        return [(kind, obj) for (kind, _), obj in self.objects.items()]
+
+    def played(self) -> Played:
+        """All that was seen, masked."""
+        events: dict[str, list[tuple[str, str]]] = {}
+        ignored = set(self.scenario.ignored_events)
+        for event in sorted(self._events, key=_event_time):
+            about = event.get("regarding") or {}
+            if about.get("kind", "").startswith("Ray") and event["reason"] not in ignored:
+                place = self.masks.text(f"{about['kind']} {about['name']}")
+                events.setdefault(place, []).append((_event_time(event), f"{event['type']} {event['reason']}"))
+        masked = self.masks.put_on
+        return Played(
+            transitions=masked(self.record.transitions),
+            lifecycle=masked(self.record.lifecycle),
+            requests=masked({name: board.requests for name, board in self.dashboards.by_cluster.items()}),
+            events=events,
+            checkpoints=masked(self.record.checkpoints),
+            final=masked(final(self.main, self.scenario.main_kind, self._looked_at())),
+        )
+
+
+def _event_time(event: Body) -> str:
+    return str(event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
+
+
+def _given_ids(scenario: Scenario) -> frozenset[str]:
+    """Submission ids that the scenario names itself."""
+    ids = {str(manifest["spec"]["jobId"]) for manifest in scenario.manifests if manifest["spec"].get("jobId")}
+    ids |= {str(step.value["id"]) for step in scenario.steps if step.verb == "job" and "id" in _members(step.value)}
+    return frozenset(ids)
+
+
+def _members(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
