@@ -21,7 +21,7 @@ NAMESPACE = "kuberay-system"
 NAME = "kuberay-operator"
 OUR_IMAGE = "kuberay/operator:dev"
 OUR_RAY_IMAGE = "rayproject/ray:2.60.0"
-CRD_NAMES = ("rayclusters.ray.io", "rayjobs.ray.io")
+CRD_NAMES = ("rayclusters.ray.io", "rayjobs.ray.io", "raycronjobs.ray.io")
 POD_LABELS = f"app.kubernetes.io/name={NAME},app.kubernetes.io/component={NAME}"
 
 

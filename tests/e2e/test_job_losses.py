@@ -128,5 +128,10 @@ def test_a_job_whose_head_is_killed_fails_and_is_not_run_again(
         assert job is not None
         assert job["spec"]["suspend"] is True
         assert job["metadata"]["annotations"][rayjobs.SUBMITTER_SILENCED] == "true"
-        eventually(lambda: rayjobs.live(kubectl, "pods", namespace, f"job-name={name}") == [], 60, "no submitter runs")
+
+        def at_work() -> list[str]:
+            phases = [pod["status"]["phase"] for pod in rayjobs.submitters(kubectl, namespace, name)]
+            return [phase for phase in phases if phase not in ("Succeeded", "Failed")]
+
+        eventually(lambda: at_work() == [], 60, "no submitter is at work")
     assert len(ledger.runs(f"{namespace}.{name}")) == 1

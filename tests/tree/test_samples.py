@@ -15,6 +15,7 @@ from kuberay.api.cluster import RayClusterSpec
 from kuberay.api.crd import crds
 from kuberay.api.cronjob import JobTemplateMetadata, RayCronJobSpec
 from kuberay.api.gates import CRON_JOB, DEFAULT_GATES
+from kuberay.api.job import RayJobSpec
 from kuberay.api.problems import Problem
 from kuberay.api.schema import Model
 from kuberay.api.structural import structural_problems
@@ -109,6 +110,10 @@ def test_it_turns_into_pods(sample: Sample) -> None:
         if "cert-manager" in sample.needs:
             assert all("waiting for cert-manager" in problem for problem in result.problems)
             continue
+        if "clusterSelector" in manifest["spec"]:
+            (problem,) = result.problems
+            assert "set in the clusterSelector is not found" in problem
+            continue
         assert result.problems == []
         if sample.name in MANAGED_ELSEWHERE:
             assert result.children == []
@@ -146,6 +151,8 @@ def _wanted_pods(manifest: Manifest) -> int:
 @EACH
 def test_versions_agree_with_images(sample: Sample) -> None:
     for manifest in ray_objects(sample):
+        if "clusterSelector" in manifest["spec"]:
+            continue
         spec = _cluster_spec(manifest)
         groups = [spec["headGroupSpec"], *spec.get("workerGroupSpecs", [])]
         tags = {group["template"]["spec"]["containers"][0]["image"].partition("rayproject/ray:")[2] for group in groups}
@@ -206,6 +213,16 @@ def test_every_field_is_shown_somewhere() -> None:
     shown = {path for cluster in clusters() for path in paths(cluster["spec"])}
     assert model_fields(RayClusterSpec) - shown - NOT_SHOWN == set()
     assert model_fields(RayClusterSpec) >= NOT_SHOWN, "there is no such field any more"
+
+
+def test_every_field_of_a_rayjob_is_shown_somewhere() -> None:
+    jobs = [o for sample in OBJECTS for o in ray_objects(sample) if o["kind"] == "RayJob"]
+    shown = {path for job in jobs for path in paths(job["spec"])}
+    fields = {
+        path for path in model_fields(RayJobSpec) if not path.startswith(("rayClusterSpec.", "submitterPodTemplate."))
+    }
+    # Queues set the one, other operators the other.
+    assert fields - shown == {"suspend", "managedBy"}
 
 
 def test_every_field_of_a_raycronjob_is_shown_somewhere() -> None:

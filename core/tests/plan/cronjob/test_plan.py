@@ -340,8 +340,7 @@ def test_replace_deletes_first_and_does_not_wait(world: MakeWorld) -> None:
     assert [[type(write).__name__ for write in stage] for stage in stages] == [["Delete"], ["Create"]]
     w.settle()
     assert (w.created, w.deleted, list(w.jobs)) == ([FIRST, SECOND], [FIRST], [SECOND])
-    # The one that is there already, or going, is not deleted again.
-    w.end(SECOND)
+    # One that is going already is not deleted again.
     w.jobs[SECOND]["metadata"]["deletionTimestamp"] = "2024-01-01T00:11:00Z"
     w.at("2024-01-01T00:15:00Z").settle()
     assert w.deleted == [FIRST]
@@ -378,8 +377,8 @@ def test_without_limits_all_are_kept(world: MakeWorld) -> None:
 
 def test_history_keeps_what_the_status_does_not_know_yet(world: MakeWorld) -> None:
     """CJ-01: the RayJob is the only trace of its start."""
-    w = world(successfulJobsHistoryLimit=0).at("2024-01-01T00:05:00Z")
-    w.lose_status = True
+    w = world(successfulJobsHistoryLimit=0, status={"lastScheduleTime": "2024-01-01T00:00:00Z"})
+    w.at("2024-01-01T00:05:00Z").lose_status = True
     with pytest.raises(SystemExit):
         w.run()
     w.end(FIRST)

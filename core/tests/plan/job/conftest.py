@@ -82,6 +82,9 @@ class World:
     fail_post: int = 0
     sidecars: dict[str, Body] = field(default_factory=dict)
     """By cluster, the state of the submitter container in its head pod once that has ended."""
+    sidecar_restarts: int = 0
+    sidecar_before: Body = field(default_factory=dict)
+    """How often submitter containers were restarted, and their state before that."""
     head_phase: str = "Running"
     head_since: dict[str, datetime] = field(default_factory=dict)
     """By cluster, when its present head pod was made, if it is not the first one."""
@@ -217,7 +220,13 @@ class World:
             ended = self.sidecars.get(cluster)
             containers = [
                 {"name": "ray-head", "ready": state == "ready", "state": {"running": {}}},
-                {"name": "ray-job-submitter", "ready": not ended, "state": ended or {"running": {}}},
+                {
+                    "name": "ray-job-submitter",
+                    "ready": not ended,
+                    "state": ended or {"running": {}},
+                    "restartCount": self.sidecar_restarts,
+                    "lastState": self.sidecar_before,
+                },
             ]
             yield (
                 POD,
