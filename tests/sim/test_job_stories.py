@@ -1,4 +1,4 @@
-"""RayJobs in all modes while heads, nodes, submitters, dashboards, requests and operators fail: one run per attempt, and an
+"""RayJobs in all modes, and RayCronJobs, while heads, nodes, submitters, dashboards, requests and operators fail: one run per attempt, and an
 end that tells what the job really did (`kuberay_testkit.sim.job_rules`). `make sim` plays many more seeds.
 """
 
@@ -22,7 +22,7 @@ STORIES = range(1000, 1006)
 @pytest.mark.parametrize("story", STORIES)
 def test_rayjobs_end_as_their_jobs_did(story: int, trouble: str) -> None:
     """`play` checks the rules after every commit, every job that starts, and at rest."""
-    play(story, TROUBLES.get(trouble, CALM), clusters=0, jobs=4)
+    play(story, TROUBLES.get(trouble, CALM), clusters=0, jobs=4, crons=1)
 
 
 # The simulated Ray itself

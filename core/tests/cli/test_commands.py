@@ -53,7 +53,8 @@ def test_crds_are_printed_as_yaml(slim: bool) -> None:
     result = kuberay("crds", *(["--slim"] if slim else []))
     assert result.exit_code == 0
     made = documents(result)
-    assert [crd["metadata"]["name"] for crd in made] == ["rayclusters.ray.io", "rayjobs.ray.io"]
+    names = [crd["metadata"]["name"] for crd in made]
+    assert names == ["rayclusters.ray.io", "rayjobs.ray.io", "raycronjobs.ray.io"]
     assert {crd["kind"] for crd in made} == {"CustomResourceDefinition"}
     assert (len(result.stdout) < 400_000) is slim
 

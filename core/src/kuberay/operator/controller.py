@@ -56,6 +56,9 @@ which costs no request."""
 ROUNDS_PAUSE = timedelta(seconds=1)
 """When to go on with a pass that still had something to write in its last round."""
 
+MISSED_PAUSE = timedelta(seconds=10)
+"""When a pass is repeated whose optional writes failed for a reason that passes."""
+
 _origin: contextvars.ContextVar[Key | None] = contextvars.ContextVar("kuberay_origin", default=None)
 """The key whose pass is writing; tasks started by the pass inherit it."""
 
@@ -221,6 +224,9 @@ class Controller:
                 return delay
             self._keep_deadline(key, plan)
             raise RetryError(str(outcome.error)) from outcome.error
+        if outcome.missed:
+            # What may fail without keeping the rest waiting must still be done, though nothing else wakes the key.
+            delay = min(delay, MISSED_PAUSE) if delay is not None else MISSED_PAUSE
         return ROUNDS_PAUSE if outcome.changed else delay
 
     def _keep_deadline(self, key: Key, plan: Plan) -> None:

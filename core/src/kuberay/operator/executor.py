@@ -56,6 +56,8 @@ class Outcome:
     failure: WriteFailure | None = None
     error: Exception | None = None
     events: list[Event] = field(default_factory=list)
+    missed: bool = False
+    """Whether an optional write failed for a reason that passes."""
 
 
 class Executor:
@@ -154,7 +156,9 @@ class Executor:
                 write.name,
                 text,
             )
-            if not write.optional and outcome.failure is None:
+            if write.optional:
+                outcome.missed |= _passes(error)
+            elif outcome.failure is None:
                 reason = error.reason if isinstance(error, ApiError) else type(error).__name__
                 reason = NAMESPACE_TERMINATING if going else reason
                 outcome.failure = WriteFailure(write.kind.kind, write.name, write.marker, text, reason)
@@ -352,6 +356,13 @@ class Executor:
         self._store.upsert(kind, obj, notify=known is not None and known.uid != obj.uid)
         self._written(kind, obj)
         return obj
+
+
+def _passes(error: Exception) -> bool:
+    """Whether the same write may succeed a little later, though nothing that is known changes."""
+    if isinstance(error, ApiError):
+        return error.status >= 500 or error.status in (409, 429)
+    return isinstance(error, TransportError)
 
 
 _UNCHANGED = Event(reason="", note="")

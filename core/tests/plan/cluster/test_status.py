@@ -147,6 +147,17 @@ def test_lost_head_is_told_at_once(kubernetes: Any, cluster: Any) -> None:
     assert tiny.condition("HeadPodReady")["status"] == "False"
 
 
+def test_a_head_of_which_nothing_is_left_is_left_out(kubernetes: Any, cluster: Any) -> None:
+    """Server-side apply makes null of a map that loses all its members, and the API server refuses null."""
+    tiny = kubernetes(cluster())
+    tiny.settle()
+    assert tiny.status["head"]
+    tiny.refuse = lambda write: "the namespace is being terminated"
+    tiny.objects.clear()
+    tiny.reconcile()
+    assert "head" not in tiny.status
+
+
 def test_unchanged_pass_does_nothing(kubernetes: Any, cluster: Any) -> None:
     tiny = kubernetes(cluster())
     tiny.settle()

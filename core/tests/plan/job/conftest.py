@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import copy
 import json
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -554,16 +553,6 @@ class World:
 
     # What is compared
 
-    def lifecycle_of_interest(self) -> Body:
-        """Creations and removals, without services and without the RayJob's own creation."""
-        return {kind: history for kind, history in self.lifecycle.items() if kind != "Service"}
-
-    @property
-    def told(self) -> list[Body]:
-        """The conditions that tell of something out of the usual course."""
-        conditions = self.status.get("conditions", [])
-        return [c for c in conditions if c["type"] not in USUAL or (c["type"], c["status"]) == ("Accepted", "False")]
-
     def condition(self, type_: str) -> tuple[str, str]:
         """Status and reason of a condition."""
         (found,) = [c for c in self.status.get("conditions", []) if c["type"] == type_]
@@ -574,6 +563,12 @@ class World:
 
     def reasons(self) -> list[str]:
         return [event.reason for event in self.events]
+
+    @property
+    def told(self) -> list[Body]:
+        """The conditions that tell of something out of the usual course."""
+        conditions = self.status.get("conditions", [])
+        return [c for c in conditions if c["type"] not in USUAL or (c["type"], c["status"]) == ("Accepted", "False")]
 
     def live(self) -> Body:
         """Live objects by kind, with pods by cluster and role, as golden checkpoints list them."""
@@ -587,33 +582,6 @@ class World:
                 counts = found.setdefault("Pod", {}).setdefault(role, {"count": 0})
                 counts["count"] += 1
         return found
-
-
-class Masks:
-    """Generated names by order of appearance, as golden scenarios show them."""
-
-    def __init__(self, job: str) -> None:
-        self._generated = re.compile(rf"\b{job}-[bcdfghjklmnpqrstvwxz2456789]{{5}}\b")
-        self._names: dict[str, str] = {}
-
-    def learn(self, transitions: list[Body]) -> None:
-        counts = {"cluster": 0, "job-id": 0}
-        for state in transitions:
-            for key, what in (("cluster", "cluster"), ("jobId", "job-id")):
-                name = state[key]
-                if self._generated.fullmatch(name) and name not in self._names:
-                    counts[what] += 1
-                    self._names[name] = f"<{what}-{counts[what]}>"
-
-    def mask(self, value: Any) -> Any:
-        if isinstance(value, str):
-            value = re.sub(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d( \+0000 UTC)?", "<time>", value)
-            return self._generated.sub(lambda match: self._names.get(match[0], match[0]), value)
-        if isinstance(value, dict):
-            return {self.mask(key): self.mask(item) for key, item in value.items()}
-        if isinstance(value, list):
-            return [self.mask(item) for item in value]
-        return value
 
 
 CLUSTER_SPEC: Body = {
@@ -661,11 +629,6 @@ def running(new_world: Callable[..., World]) -> Callable[..., World]:
         return made
 
     return make
-
-
-@pytest.fixture
-def masks() -> type[Masks]:
-    return Masks
 
 
 @pytest.fixture

@@ -61,7 +61,9 @@ def test_conditions_cost_no_write_of_their_own(running: Make) -> None:
     assert world.status_writes == len(world.transitions)
 
 
-@pytest.mark.parametrize(("status", "reason"), [("STOPPED", "Stopped"), ("SUCCEEDED", "Succeeded"), ("FAILED", "AppFailed")])
+@pytest.mark.parametrize(
+    ("status", "reason"), [("STOPPED", "Stopped"), ("SUCCEEDED", "Succeeded"), ("FAILED", "AppFailed")]
+)
 def test_the_reason_of_the_end(running: Make, status: str, reason: str) -> None:
     world = running()
     world.set_job(status)
@@ -73,7 +75,9 @@ def test_the_reason_of_the_end(running: Make, status: str, reason: str) -> None:
 def test_the_last_lines_tell_why_it_failed(running: Make) -> None:
     world = running()
     log = "\n".join(f"line {n}" for n in range(100))
-    world.set_job("FAILED", f"Job entrypoint command failed with exit code 1, last available logs:\n{log}\nBoomError: x")
+    world.set_job(
+        "FAILED", f"Job entrypoint command failed with exit code 1, last available logs:\n{log}\nBoomError: x"
+    )
     world.end_submitter("succeeded")
     world.run(5)
     (finished,) = [c for c in world.status["conditions"] if c["type"] == "Finished"]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from kuberay.api.kinds import JOB
 from kuberay.api.names import ANNOTATION_SILENCED
+from kuberay.api.times import format_time
 
 Make = Callable[..., Any]
 
@@ -42,6 +43,10 @@ def test_a_new_head_that_knows_the_job_lets_the_submitter_go_on(running: Make) -
     world.refuse = True
     world.run(2)
     assert suspended(world)
+    since = format_time(world.now)
+    world.objects[JOB, "j"]["status"] = {
+        "conditions": [{"type": "Suspended", "status": "True", "lastTransitionTime": since}]
+    }
     world.dashboard().jobs.update(jobs)
     world.refuse = False
     world.run(8)

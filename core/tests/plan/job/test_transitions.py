@@ -733,3 +733,16 @@ def test_creates_come_with_their_events(new_world: Make) -> None:
     ]
     assert {event.action for event in world.events} == {"Create"}
     assert all(isinstance(write, Create | Patch) for stage in new_world().decide().stages for write in stage)
+
+
+@pytest.mark.parametrize("missing", ["rayClusterName", "jobId"])
+def test_identifiers_that_somebody_removed_are_stored_before_they_are_used(new_world: Make, missing: str) -> None:
+    world = new_world()
+    world.reconcile()
+    del world.job["status"][missing]
+    plan = world.decide()
+    assert plan.stages == []
+    assert plan.status is not None
+    assert plan.status[missing]
+    world.set_status()
+    world.until(lambda: world.status["jobDeploymentStatus"] == "Running")

@@ -44,12 +44,15 @@ class Attempt:
 class JobRules:
     """Checks every commit to a RayJob and every job that a head accepts."""
 
-    def __init__(self, world: HeadsWorld, *, patience: float, leaving: float | None) -> None:
-        """*patience*: how old what an operator acts on may be, in seconds. *leaving*: how long a deleted RayJob may take
+    def __init__(
+        self, world: HeadsWorld, *, patience: float, leaving: float | None, check_timeout: float = 300.0
+    ) -> None:
+        """*check_timeout*: for how long no dashboard must have answered when a RayJob fails for that. *patience*: how old what an operator acts on may be, in seconds. *leaving*: how long a deleted RayJob may take
         to go; None when operators may be away."""
         self.world = world
         self.patience = patience
         self.leaving = leaving
+        self.check_timeout = check_timeout
         self._attempts: dict[Place, Attempt] = {}
         self._counts: dict[str, Counter[str]] = {}
         world.always(self)
@@ -144,6 +147,11 @@ class JobRules:
             assert ray in ("SUCCEEDED", "STOPPED"), told
             assert ray in _once(runs), told
             return
+        if reason == "JobStatusCheckTimeoutExceeded":
+            since = _age(server, status.get("jobStatusCheckFailureStartTime"))
+            assert since is not None, told
+            assert since >= self.check_timeout, f"{told}, after {since} s"
+            return
         now = server.clock.elapsed()
         succeeded = [
             run for run in runs if run.status == "SUCCEEDED" and not run.lost and now - (run.ended or 0) > self.patience
@@ -158,11 +166,7 @@ class JobRules:
                 limit, since = stored.body["spec"].get(field_name), _age(server, status.get("startTime"))
                 passed = limit is not None and since is not None and since >= limit
                 assert passed, f"{told}, after {since} s of {limit}"
-            case (
-                "JobStatusCheckTimeoutExceeded"
-                | "SubmissionFailed"
-                | "JobDeploymentStatusTransitionGracePeriodExceeded"
-            ):
+            case "SubmissionFailed" | "JobDeploymentStatusTransitionGracePeriodExceeded":
                 pass
             case _:
                 raise AssertionError(f"{told}: no reason that is known")

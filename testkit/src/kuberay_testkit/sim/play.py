@@ -14,7 +14,8 @@ from random import Random
 from typing import Any
 
 from kuberay.api.conditions import ClusterCondition
-from kuberay.api.kinds import EVENT, POD, RAYCLUSTER, RAYJOB
+from kuberay.api.gates import CRON_JOB, DEFAULT_GATES
+from kuberay.api.kinds import EVENT, POD, RAYCLUSTER, RAYCRONJOB, RAYJOB
 from kuberay.api.names import LABEL_CLUSTER, LABEL_GROUP, LABEL_NODE_TYPE, REDIS_CLEANUP
 from kuberay.hooks.calls import Hooks, NoHooks
 from kuberay.hooks.types import PolicyRule
@@ -26,6 +27,7 @@ from kuberay_testkit.drain import Mode
 from kuberay_testkit.sim.calls import Steps, missing_permissions
 from kuberay_testkit.sim.clock import run_sim
 from kuberay_testkit.sim.cluster_story import ClusterStory
+from kuberay_testkit.sim.cron_story import CronRules
 from kuberay_testkit.sim.faults import Faults
 from kuberay_testkit.sim.heads_world import HeadsWorld
 from kuberay_testkit.sim.invariants import watch_over
@@ -123,19 +125,25 @@ class Plugins:
 
 
 def play(
-    seed: int, trouble: Trouble = CALM, plugins: Plugins | None = None, *, clusters: int = 3, jobs: int = 2
+    seed: int,
+    trouble: Trouble = CALM,
+    plugins: Plugins | None = None,
+    *,
+    clusters: int = 3,
+    jobs: int = 2,
+    crons: int = 0,
 ) -> Played:
-    """One run of the script of *seed*, with so many RayClusters and RayJobs; every check that holds for all runs is made
+    """One run of the script of *seed*, with so many RayClusters, RayJobs and RayCronJobs; every check that holds for all runs is made
     here."""
-    return run_sim(lambda: _Run(seed, trouble, plugins or Plugins(), clusters, jobs).run(), seed=seed)
+    return run_sim(lambda: _Run(seed, trouble, plugins or Plugins(), clusters, jobs, crons).run(), seed=seed)
 
 
 class _Run:
-    def __init__(self, seed: int, trouble: Trouble, plugins: Plugins, clusters: int, jobs: int) -> None:
+    def __init__(self, seed: int, trouble: Trouble, plugins: Plugins, clusters: int, jobs: int, crons: int) -> None:
         self.trouble = trouble
         self.plugins = plugins
         self.random = Random(f"trouble {seed}")
-        self.script = write_script(seed, clusters=clusters, autoscaled=int(plugins.autoscaler), jobs=jobs)
+        self.script = write_script(seed, clusters=clusters, autoscaled=int(plugins.autoscaler), jobs=jobs, crons=crons)
         faults = Faults.mixture(seed, intensity=trouble.faults) if trouble.faults else None
         self.world = HeadsWorld(
             seed=seed,
@@ -146,7 +154,12 @@ class _Run:
             behave=_behave,
         )
         away = trouble.faults or trouble.kills
-        self.jobs = JobRules(self.world, patience=LATE if away else 50.0, leaving=None if away else 60.0)
+        self.jobs = JobRules(
+            self.world,
+            patience=100.0 if away else 50.0,
+            leaving=None if away else 60.0,
+            check_timeout=_IMPATIENT.job_status_check_timeout.total_seconds(),
+        )
         self.world.drain.busy_seconds = Random(f"drain {seed}").choice((0.0, 1.0, 20.0, 1000.0))
         if trouble.faults:
             self.world.drain.fail(self.random.choice(_DRAIN_FAULTS), times=self.random.randint(1, 5))
@@ -156,6 +169,7 @@ class _Run:
                 world=self.world,
                 name=name,
                 hooks=plugins.hooks,
+                gates={**DEFAULT_GATES, CRON_JOB: True},
                 config=_IMPATIENT,
                 elect=trouble.replicas > 1,
                 may_lose_lease=True,
@@ -169,6 +183,7 @@ class _Run:
         async with world:
             watch_over(world, memory=LATE if trouble.faults or trouble.kills else 5.0)
             world.always(self._one_leader)
+            world.always(CronRules())
             for operator in self.operators:
                 world.server.restrict(operator.name, self.rules)
             playing = world.start(lambda _: script.play(world), client="users").main
@@ -183,6 +198,7 @@ class _Run:
             await world.rest(quiet=150)
             expect_outcome(world, script)
             self.jobs.expect_rest()
+            CronRules.expect_rest(world.server)
             outcome = shape(world.server, rayjobs=False)
             for operator in self.operators:
                 missing = missing_permissions(operator.calls(), self.rules)
@@ -226,7 +242,7 @@ class _Run:
     async def _delete_everything(self) -> None:
         """Deletion always ends, and takes everything with it but the bystanders."""
         server = self.world.server
-        for kind in (RAYJOB, RAYCLUSTER):
+        for kind in (RAYCRONJOB, RAYJOB, RAYCLUSTER):
             for obj in server.objects(kind, NAMESPACE):
                 server.delete(kind, NAMESPACE, obj["metadata"]["name"])
         await self.world.rest(quiet=150)
@@ -261,6 +277,8 @@ def expect_outcome(world: HeadsWorld, script: Script) -> None:
     for job in script.jobs:
         if job.end is not None:
             status = (world.server.peek(RAYJOB, NAMESPACE, job.name) or {}).get("status") or {}
+            if status.get("reason") == "JobStatusCheckTimeoutExceeded" and world.heads.weather.went_wrong:
+                continue  # So many calls may go wrong in a row that the operator gives up.
             found = (status.get("jobDeploymentStatus"), status.get("failed") or 0)
             _expect(f"end of {job.name}", found, job.end)
 

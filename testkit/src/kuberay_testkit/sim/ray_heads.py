@@ -96,11 +96,14 @@ class Weather:
 
     random: Random
     intensity: float = 0.0
+    went_wrong: int = 0
+    """How many calls did."""
 
     def draw(self) -> str:
         """What happens to one call; empty: nothing."""
         if not self.intensity or self.random.random() >= self.intensity:
             return ""
+        self.went_wrong += 1
         return self.random.choice(("refuse", "500", "garbage", "acts late", "answer lost", "answers late"))
 
     def clear(self) -> None:

@@ -16,6 +16,7 @@ from kuberay.api.names import LABEL_CLUSTER, LABEL_GROUP
 
 from kuberay_testkit.sim.autoscaled_story import AutoscaledStory
 from kuberay_testkit.sim.cluster_story import ClusterStory
+from kuberay_testkit.sim.cron_story import CronStory
 from kuberay_testkit.sim.job_story import JobStory
 from kuberay_testkit.sim.server import SimServer
 from kuberay_testkit.sim.status import APIError
@@ -37,6 +38,7 @@ class Script:
     clusters: list[ClusterStory] = field(default_factory=list)
     autoscaled: list[AutoscaledStory] = field(default_factory=list)
     jobs: list[JobStory] = field(default_factory=list)
+    crons: list[CronStory] = field(default_factory=list)
 
     @property
     def pods(self) -> Counter[tuple[str, str]]:
@@ -70,8 +72,10 @@ async def _tell(world: SimWorld, begun: float, actions: list[Action]) -> None:
             await asyncio.sleep(_RETRY)
 
 
-def write_script(seed: int, *, clusters: int = 3, autoscaled: int = 0, jobs: int = 2, span: float = 90.0) -> Script:
-    """A script of so many RayClusters, such with an autoscaler, and RayJobs, within *span* seconds."""
+def write_script(
+    seed: int, *, clusters: int = 3, autoscaled: int = 0, jobs: int = 2, crons: int = 0, span: float = 90.0
+) -> Script:
+    """A script of so many RayClusters, such with an autoscaler, RayJobs and RayCronJobs, within *span* seconds."""
     script = Script()
 
     def random(name: str) -> Random:
@@ -86,8 +90,13 @@ def write_script(seed: int, *, clusters: int = 3, autoscaled: int = 0, jobs: int
     for scaled in script.autoscaled:
         script.actions += scaled.actions
     script.jobs = [JobStory(name, random(name), span) for name in (f"{JOB_PREFIX}{number}" for number in range(jobs))]
+    script.crons = [
+        CronStory(name, random(name), span) for name in (f"{JOB_PREFIX}c{number}" for number in range(crons))
+    ]
     for job in script.jobs:
         script.actions += job.actions
+    for cron in script.crons:
+        script.actions += cron.actions
     return script
 
 

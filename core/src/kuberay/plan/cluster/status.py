@@ -115,7 +115,10 @@ def compute_status(
     endpoints = {**(old.get("endpoints") or {}), **_endpoints(children.head_service_body)}
     if endpoints:
         status["endpoints"] = endpoints
-    status["head"] = _head(children)
+    head = _head(children)
+    if head or not old.get("head"):
+        # Applied as `{}`, a head that had members becomes null, which the API server refuses; left out, it just goes.
+        status["head"] = head
     if conditions:
         status["conditions"] = conditions
     times = dict(old.get("stateTransitionTimes") or {})

@@ -12,19 +12,21 @@ from kuberay.plan.job.draft import Draft
 from kuberay.plan.job.modes import mode_of
 
 
-def assign_identifiers(draft: Draft) -> None:
-    """Fill in ``jobId`` and ``rayClusterName`` where they are empty."""
+def assign_identifiers(draft: Draft) -> bool:
+    """Fill in ``jobId`` and ``rayClusterName`` where they are empty; whether one of them was."""
     status, spec, obj = draft.status, draft.spec, draft.obj
     # The start of the attempt before this one tells attempts apart that end without a failure (suspend, resume); times have
     # whole seconds, so the version of the spec joins it: each resume is an edit.
     attempt = (obj.uid, status["failed"], status.get("startTime") or "", obj.metadata.generation)
+    incomplete = not status.get("rayClusterName")
     if not status.get("jobId") and not mode_of(spec).waits:
+        incomplete = True
         status["jobId"] = spec.job_id or f"{obj.name}-{names.suffix('job', *attempt)}"
     if status.get("rayClusterName"):
-        return
+        return incomplete
     if spec.selected_cluster:
         status["rayClusterName"] = spec.selected_cluster
-        return
+        return incomplete
     tries = 0
     while True:
         name = f"{obj.name}-{names.suffix('cluster', *attempt, tries)}"
@@ -32,6 +34,7 @@ def assign_identifiers(draft: Draft) -> None:
             break
         tries += 1
     status["rayClusterName"] = name
+    return incomplete
 
 
 def told_job_id(draft: Draft) -> str:

@@ -14,6 +14,7 @@ from kuberay.api.kinds import JOB
 from kuberay.api.names import ANNOTATION_SILENCED
 from kuberay.api.objects import Job, RayObject
 from kuberay.plan.job.draft import Draft
+from kuberay.plan.job.job_probe import asked_since
 from kuberay.plan.job.modes import mode_of
 from kuberay.plan.job.ray_cluster import cluster_spec
 from kuberay.plan.job.submission import seen, submitted, submitted_at
@@ -32,9 +33,11 @@ def guard_submitter(
     doubtful = submitted(draft) and _head_changed(draft, cluster, result)
     if doubtful and not job.suspended:
         _suspend(draft, job, "the head that ran the Ray job is gone")
-    elif not doubtful and job.suspended and ANNOTATION_SILENCED in job.metadata.annotations:
+    elif (
+        job.suspended and ANNOTATION_SILENCED in job.metadata.annotations and not doubtful and _told_since(job, result)
+    ):
         body = {"metadata": {"uid": job.uid, "annotations": {ANNOTATION_SILENCED: None}}, "spec": {"suspend": False}}
-        draft.write(Patch(kind=JOB, namespace=job.namespace, name=job.name, body=body))
+        draft.write(Patch(kind=JOB, namespace=job.namespace, name=job.name, body=body, optional=True))
 
 
 def silence_submitter(draft: Draft, stopped: ProbeResult | None, *, given_up: bool = False) -> None:
@@ -57,7 +60,14 @@ def _suspend(draft: Draft, job: Job, why: str) -> None:
     body = {"metadata": {"uid": job.uid, "annotations": {ANNOTATION_SILENCED: "true"}}, "spec": {"suspend": True}}
     note = f"Suspended Kubernetes Job {where}: {why}, and the job must not be submitted again"
     done = Event("SuspendedRayJobSubmitter", note, "Warning", action="Update")
-    draft.write(Patch(kind=JOB, namespace=job.namespace, name=job.name, body=body, done=done))
+    draft.write(Patch(kind=JOB, namespace=job.namespace, name=job.name, body=body, done=done, optional=True))
+
+
+def _told_since(job: Job, result: ProbeResult | None) -> bool:
+    """Whether Ray has told of the job since its submitter rests."""
+    rests = next((each for each in job.status.conditions if each.type == "Suspended" and each.status == "True"), None)
+    since = rests.last_transition_time if rests is not None else None
+    return since is not None and result is not None and result.outcome == "found" and asked_since(result, since)
 
 
 def _head_changed(draft: Draft, cluster: RayObject | None, result: ProbeResult | None) -> bool:

@@ -65,6 +65,10 @@ def initialize(draft: Draft) -> None:
     if late is not None:
         fail(draft, *late)
         return
+    if assign_identifiers(draft):
+        # A status that somebody edited: what is made with them must find them stored.
+        draft.wait("the RayJob is about to start")
+        return
     cluster = find_cluster(draft)
     cleared = hook_calls.prepare(draft, creating=cluster is None)
     hook_calls.extra_resources(draft)
