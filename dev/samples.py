@@ -17,13 +17,16 @@ FOLDER = Path(__file__).resolve().parent.parent / "config" / "samples"
 
 _FIRST_LINE = re.compile(r"# (?P<shows>.+?[.:])(?: Needs: (?P<needs>.+)\.)?")
 
+_KINDS = {"raycluster": "RayCluster", "rayjob": "RayJob", "raycronjob": "RayCronJob", "operator": "Operator"}
+"""The title of a table by what the names of its samples begin with."""
+
 _INTRODUCTION = """\
 # Samples
 
 <!-- Written by `make generate` from the first line of each file. Change that, not this page. -->
 
 Apply any of them with `kubectl apply -f`; `kuberay render -f` tells what becomes of it without a cluster,
-and `kuberay diff -f` what an edit would restart. A gate is turned on with `--feature-gates=NAME=true`, a plugin is installed
+and `kuberay diff -f` what an edit would do. A gate is turned on with `--feature-gates=NAME=true`, a plugin is installed
 as `kuberay-NAME` and named in `--plugins`. Each of these files is applied in the tests.
 """
 
@@ -71,7 +74,7 @@ def samples(folder: Path = FOLDER) -> list[Sample]:
 def render(folder: Path = FOLDER) -> str:
     """The page that lists them, one table per kind."""
     parts = [_INTRODUCTION.strip()]
-    for prefix, title in (("raycluster", "RayCluster"), ("rayjob", "RayJob"), ("operator", "Operator")):
+    for prefix, title in _KINDS.items():
         rows = [sample for sample in samples(folder) if sample.name.startswith(prefix)]
         if rows:
             lines = ["| Sample | Shows | Needs |", "|---|---|---|"]

@@ -14,7 +14,7 @@ from kuberay_testkit.sim.operator import SimOperator
 from kuberay_testkit.sim.play import CALM, TROUBLES, play
 from kuberay_testkit.sim.users import NAMESPACE
 
-STORIES = range(1000, 1006)
+STORIES = range(1000, 1004)
 """Seeds whose RayJobs are of all modes."""
 
 

@@ -266,6 +266,11 @@ def test_a_sample_that_does_not_say_what_it_shows_is_refused(tmp_path: Any) -> N
         samples(tmp_path)
 
 
+def test_the_page_has_each_sample() -> None:
+    page = render()
+    assert [sample.name for sample in samples() if f"]({sample.path.name})" not in page] == []
+
+
 def test_the_page_names_what_is_needed(tmp_path: Any) -> None:
     (tmp_path / "raycluster-x.yaml").write_text("# All | at once. Needs: gate G; plugin p; a disk.\n")
     (sample,) = samples(tmp_path)

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import kuberay
 import pytest
-from kuberay.api.condition_reference import ANY, ENTRIES, RAYCLUSTER, find_entry
+from kuberay.api.condition_reference import ANY, ENTRIES, RAYCLUSTER, RAYJOB, find_entry
 from kuberay.api.conditions import ClusterCondition, ClusterReason, CronCondition, JobCondition, TroubleReason
+from kuberay.api.job import JobFailedReason
 
 PLAN = Path(next(iter(kuberay.__path__))) / "plan"
 TYPES = {(entry.kind, entry.type) for entry in ENTRIES}
@@ -55,6 +56,34 @@ def spelled_out() -> Iterator[str]:
 @pytest.mark.parametrize("reason", sorted(set(spelled_out())))
 def test_reasons_spelled_out_in_plans(reason: str) -> None:
     assert reason in REASONS
+
+
+def held_rayjobs() -> Iterator[str]:
+    """Reasons for which the plan of a RayJob holds it back."""
+    for path in sorted((PLAN / "job").glob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "hold":
+                (reason, *_) = node.args
+                if isinstance(reason, ast.Constant):
+                    yield str(reason.value)
+
+
+@pytest.mark.parametrize("reason", sorted(set(held_rayjobs())))
+def test_what_holds_a_rayjob_back_is_explained(reason: str) -> None:
+    entry = find_entry(RAYJOB, JobCondition.PODS_WAITING, "True", reason)
+    assert entry is not None
+    assert entry.reason == reason, "not only by what is said of all others"
+    assert entry.advice
+
+
+@pytest.mark.parametrize(
+    "reason", [reason for reason in JobFailedReason if reason not in (JobFailedReason.NONE, "ValidationFailed")]
+)
+def test_each_reason_of_a_failed_rayjob_is_explained(reason: JobFailedReason) -> None:
+    """A RayJob that is refused never ends, so ValidationFailed is no reason of condition Finished."""
+    entry = find_entry(RAYJOB, JobCondition.FINISHED, "True", reason)
+    assert entry is not None
+    assert (entry.reason, entry.lasting) == (reason, "terminal")
 
 
 def test_what_is_wrong_comes_with_advice() -> None:

@@ -198,10 +198,58 @@ def test_render_of_an_invalid_object_names_the_field_and_fails(write: Any) -> No
 
 
 @pytest.mark.parametrize(
+    ("spec", "told"),
+    [
+        ({"submissionMode": 3}, ["spec.submissionMode: must be of type string, not integer"]),
+        ({"entryPoint": "x"}, ["spec.entryPoint: is no known field"]),
+        (
+            {"submissionMode": "HttpMode"},
+            ["spec.submissionMode: The RayJob spec is invalid: submissionMode 'HttpMode'"],
+        ),
+        ({"metadata": {"a": "b"}}, ["spec.metadata: spec.metadata needs Ray 2.6.0 or newer"]),
+        ({"runtimeEnvYAML": "- a\n"}, ["spec.runtimeEnvYAML: failed to unmarshal RuntimeEnvYAML: - a"]),
+        (
+            {"backoffLimit": -1, "activeDeadlineSeconds": 0},
+            ["spec.activeDeadlineSeconds: The RayJob spec", "spec.backoffLimit: The RayJob spec"],
+        ),
+        (
+            {"deletionStrategy": {"deletionRules": [{"policy": "DeleteWorker", "condition": {"jobState": "FAILED"}}]}},
+            [
+                "spec.deletionStrategy.deletionRules[0].condition.jobState: is no known field",
+                "spec.deletionStrategy.deletionRules[0].policy: 'DeleteWorker' is none of DeleteCluster, ",
+            ],
+        ),
+        ({"managedBy": "kueue"}, ["spec.managedBy: the managedBy field value must be either"]),
+    ],
+)
+def test_render_tells_each_problem_with_its_field(write: Any, spec: dict[str, Any], told: list[str]) -> None:
+    job = build_rayjob("rj", **spec)
+    job["spec"]["rayClusterSpec"]["rayVersion"] = "2.5.0"
+    result = kuberay("render", "-f", write(job))
+    assert (result.exit_code, result.stdout) == (1, "")
+    lines = [line for line in result.stderr.splitlines() if line.startswith("kuberay: ")]
+    starts = [f"kuberay: RayJob {job['metadata']['namespace']}/rj: {sentence}" for sentence in told]
+    assert [line[: len(start)] for line, start in zip(lines, starts, strict=True)] == starts
+
+
+def test_render_says_who_manages_an_object_that_it_leaves_alone(write: Any) -> None:
+    result = kuberay("render", "-f", write(build_rayjob("rj", managedBy="kueue.x-k8s.io/multikueue")))
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert result.stdout.endswith("/rj: spec.managedBy is kueue.x-k8s.io/multikueue: this operator leaves it alone\n")
+
+
+@pytest.mark.parametrize(
     ("content", "words"),
     [
         ("a: [", "is not YAML"),
-        ("apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {}\n", "metadata.name is missing"),
+        ("apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {}\n", "a RayCluster has no metadata.name"),
+        ("apiVersion: ray.io/v1\nkind: RayJobs\nmetadata: {name: x}\n", "RayJobs x is left out"),
+        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "There is no RayCluster, RayJob or RayCronJob in"),
+        ("apiVersion: ray.io/v2\nkind: RayJob\nmetadata: {name: x}\n", "apiVersion is ray.io/v2: write ray.io/v1."),
+        (
+            "apiVersion: ray.io/v1\nkind: RayJob\nmetadata: {name: x, labels: {a: 1}}\n",
+            "metadata.labels[a] must be a string, not 1: write it in quotes.",
+        ),
     ],
 )
 def test_render_of_a_broken_file(write: Any, content: str, words: str) -> None:

@@ -279,5 +279,5 @@ def test_render_is_the_next_rayjob_with_its_children(tmp_path: Path, clock: None
     off = CliRunner().invoke(app, ["render", "-f", str(path)])
     assert (off.exit_code, off.stderr) == (
         1,
-        "kuberay: RayCronJobs are served only with the feature gate RayCronJob.\n",
+        "kuberay: RayCronJobs are served only with the feature gate RayCronJob: --feature-gates=RayCronJob=true.\n",
     )

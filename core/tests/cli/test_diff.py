@@ -118,7 +118,7 @@ def test_several_documents_lists_and_standard_input(write: Any) -> None:
     ]
     assert (
         result.stderr
-        == "kuberay: RayService s is left out: 'kuberay diff' knows RayClusters, RayJobs and RayCronJobs.\n"
+        == "kuberay: RayService s is left out: kuberay knows RayClusters, RayJobs and RayCronJobs.\n"
     )
 
 

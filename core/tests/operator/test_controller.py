@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -224,6 +225,22 @@ async def test_a_failed_write_shows_in_the_status_and_is_tried_again_with_back_o
     assert world.status() == {"state": "ready"}
     assert world.server.count(verb="create", resource="pods") == 9
     assert world.server.count(verb="apply", resource="rayclusters") == 2
+    await world.end()
+
+
+@in_virtual_time
+async def test_an_optional_write_that_failed_in_passing_is_made_although_nothing_else_wakes_the_object() -> None:
+    def plan(observed: Observed) -> Plan:
+        if observed.view.owned(observed.obj.uid, POD):
+            return Plan()
+        return Plan(stages=[[replace(pod_of(observed, "pod"), optional=True)]])
+
+    world = World(plan)
+    world.server.faults = Faults().add("refuse", resource="pods", verb="create", code=500, times=2)
+    world.cluster()
+    await asyncio.sleep(60)
+    assert world.server.count(verb="create", resource="pods") == 3
+    assert [pod["metadata"]["name"] for pod in world.server.objects(POD)] == ["pod"]
     await world.end()
 
 

@@ -444,6 +444,16 @@ async def test_a_failed_stage_ends_the_run_unless_the_write_is_optional() -> Non
 
 
 @in_virtual_time
+@pytest.mark.parametrize(("code", "missed"), [(403, False), (422, False), (429, True), (500, True), (503, True)])
+async def test_an_optional_write_is_to_be_tried_again_if_what_failed_it_passes(code: int, missed: bool) -> None:
+    world = World()
+    world.server.faults = Faults().add("refuse", verb="create", resource="pods", code=code, message="no")
+    outcome = await world.run([world.create("never", optional=True)])
+    assert outcome.failure is None
+    assert outcome.missed is missed
+
+
+@in_virtual_time
 async def test_a_patch_can_be_conditional() -> None:
     world = World()
     name = {"kind": RAYCLUSTER, "namespace": "ns", "name": "rc"}

@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 import yaml
 from kuberay.api.cluster import RayClusterSpec
+from kuberay.api.gates import DEFAULT_GATES
 from kuberay.api.kinds import RAYCLUSTER, RAYJOB
 from kuberay.api.objects import RayObject, from_dict
 from kuberay.hooks import FinishContext, OwnerContext, PodContext, Problem
 from kuberay.hooks.types import GroupSize
+from kuberay.operator.offline import render
+from kuberay.operator.start import PLANS
 from kuberay.plan.build.context import group_sizes, owner_context, pod_requests
+from kuberay.plan.config import PlanConfig
 from kuberay.plan.observed import Observed
 from kuberay.plugins.loader import load
 from kuberay.plugins.manager import PluginManager
@@ -142,6 +146,33 @@ def _check_marks(hooks: PluginManager, owner: OwnerContext, group: str, node_typ
     assert pod["metadata"]["labels"] == {"own": "1", **labels}
     assert "priorityClassName" not in pod["spec"]
     assert mutated.changes["volcano"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "cpu", "memory"),
+    [
+        ("K8sJobMode", "1200m", "1224Mi"),
+        ("SidecarMode", "1200m", "1224Mi"),
+        ("HTTPMode", "700m", "1Gi"),
+        ("InteractiveMode", "700m", "1Gi"),
+    ],
+)
+def test_the_pod_group_of_a_rayjob_as_the_operator_makes_it(hooks, mode, cpu, memory):
+    """P4 and P5: the submitter's resources count once, wherever it runs, and its pod never."""
+    head = {"requests": {"cpu": "300m", "memory": "512Mi"}}
+    worker = {"requests": {"cpu": "200m", "memory": "256Mi"}}
+    group = {"groupName": "small", "replicas": 2, "minReplicas": 1, "maxReplicas": 4}
+    cluster = {
+        "headGroupSpec": {"template": {"spec": {"containers": [{"name": "h", "image": "ray", "resources": head}]}}},
+        "workerGroupSpecs": [
+            {**group, "template": {"spec": {"containers": [{"name": "w", "image": "ray", "resources": worker}]}}}
+        ],
+    }
+    spec = {"entrypoint": "python x.py", "submissionMode": mode, "rayClusterSpec": cluster}
+    job = {"apiVersion": "ray.io/v1", "kind": "RayJob", "metadata": {"name": "j"}, "spec": spec}
+    rendered = render(job, plans=PLANS, hooks=hooks, gates=DEFAULT_GATES, config=PlanConfig())
+    (made,) = [child for child in rendered.children if child["kind"] == "PodGroup"]
+    assert size_of(made) == (3, {"cpu": cpu, "memory": memory})
 
 
 GPU = "nvidia.com/gpu"

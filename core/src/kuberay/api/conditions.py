@@ -79,7 +79,8 @@ class JobCondition(StrEnum):
     PLUGIN_FAILED = "PluginFailed"
     PLUGIN_MISSING = "PluginMissing"
     EDIT_IGNORED = "RayClusterSpecEditIgnored"
-    """True while ``rayClusterSpec`` says something that the running RayCluster does not follow; the message says what."""
+    """True while ``rayClusterSpec`` or ``submissionMode`` says something that the attempt under way does not follow; the
+    message says what."""
 
 
 class CronCondition(StrEnum):

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -41,7 +40,8 @@ def diff(
     1: it would be refused, or cannot be looked at. 2: the command line is wrong.
     """
     from kuberay.cli.diff_job_world import Rules
-    from kuberay.cli.diff_reading import Live, UnreadableError, documents, look_up, place_of
+    from kuberay.cli.diff_reading import Live, look_up
+    from kuberay.cli.manifests import UnreadableError, documents, place_of
     from kuberay.kube.connection import NoConnectionError
     from kuberay.kube.errors import ApiError
     from kuberay.kube.transport import TransportError
@@ -94,7 +94,6 @@ class _Judge:
     rules: Rules
     merges: bool
     """Whether the file is applied to what is there, rather than taking its place."""
-    _schemas: dict[str, Manifest] = field(default_factory=dict)
 
     def answer(self, live: Live | None, wanted: Manifest, namespace: str, name: str) -> tuple[Manifest, str, bool]:
         """What is told about one object: for programs, for people, and whether the edit would be refused."""
@@ -127,27 +126,30 @@ class _Judge:
         return edit_effects(before, after, problems=problems, older=older, random_pod_delete=random)
 
     def _job(self, live: Live | None, wanted: Manifest) -> JobEffects:
-        from kuberay.cli.diff_job import job_effects, job_problems
+        from kuberay.cli.diff_job import job_effects
         from kuberay.cli.diff_job_world import Situation
+        from kuberay.plan.edit.problems import edit_problems
 
         before, after, schema = self._stored(live, wanted)
-        problems = job_problems(before, wanted, after, schema, self.rules.gates)
+        problems = edit_problems(before, wanted, after, schema, self.rules.gates)
         situation = Situation(before, live.others) if live is not None and before is not None else None
         return job_effects(situation, after, self.rules, problems, from_file=not self.merges)
 
     def _cronjob(self, live: Live | None, wanted: Manifest) -> CronEffects:
-        from kuberay.cli.diff_cronjob import cron_effects, cron_problems
+        from kuberay.cli.diff_cronjob import cron_effects
+        from kuberay.plan.edit.problems import edit_problems
 
         before, after, schema = self._stored(live, wanted)
-        problems = cron_problems(before, wanted, after, schema, self.rules.gates)
+        problems = edit_problems(before, wanted, after, schema, self.rules.gates)
         return cron_effects(before, live.others if live is not None else [], after, self.rules, problems)
 
     def _stored(self, live: Live | None, wanted: Manifest) -> tuple[Manifest | None, Manifest, Manifest]:
         """The object as it is stored now, as it would be, and the schema of its spec."""
         from kuberay.api.structural import defaulted
         from kuberay.cli.applied import applied, without_bookkeeping
+        from kuberay.cli.manifests import spec_schema
 
-        schema = self._schema(wanted["kind"])
+        schema = spec_schema(wanted["kind"])
         after = {**wanted, "spec": defaulted(wanted.get("spec") or {}, schema)}
         if live is None:
             return None, after, schema
@@ -159,17 +161,6 @@ class _Judge:
         if self.merges:
             after = applied({**before, "metadata": metadata}, after)
         return before, after, schema
-
-    def _schema(self, kind: str) -> Manifest:
-        from kuberay.api.cluster import RayClusterSpec
-        from kuberay.api.crd import load_kubernetes_schemas, object_schema
-        from kuberay.api.cronjob import RayCronJobSpec
-        from kuberay.api.job import RayJobSpec
-
-        models: Mapping[str, Any] = {"RayCluster": RayClusterSpec, "RayJob": RayJobSpec, "RayCronJob": RayCronJobSpec}
-        if kind not in self._schemas:
-            self._schemas[kind] = object_schema(models[kind], load_kubernetes_schemas())
-        return self._schemas[kind]
 
 
 def _refuse(sentence: str) -> typer.Exit:

@@ -13,10 +13,9 @@ from kuberay.api.gates import CRON_JOB
 from kuberay.api.kinds import RAYCRONJOB, Kind
 from kuberay.api.objects import RayObject, from_dict
 from kuberay.api.problems import Problem
-from kuberay.api.structural import structural_problems, transition_problems
 from kuberay.api.times import format_time
-from kuberay.api.validation.cronjob import validate_cronjob
 from kuberay.cli.diff_job_world import Other, Rules
+from kuberay.cli.manifests import CRON_JOB_OFF
 from kuberay.operator.foresight import Foresight, Happening
 from kuberay.operator.world import World
 from kuberay.plan.cronjob import plan_cronjob
@@ -60,34 +59,13 @@ class CronEffects:
     notes: list[str] = field(default_factory=list)
 
 
-def cron_problems(
-    before: Manifest | None, wanted: Manifest, after: Manifest, schema: dict[str, Any], gates: Mapping[str, bool]
-) -> list[Problem]:
-    """Why the edit would be refused; what was wrong before already is no reason."""
-    problems = list(structural_problems(wanted.get("spec") or {}, schema, "spec"))
-    if not problems:
-        problems += _operator_problems(after, gates)
-    if before is not None:
-        spec = before.get("spec") or {}
-        known = {*structural_problems(spec, schema, "spec"), *_operator_problems(before, gates)}
-        problems = [problem for problem in problems if problem not in known]
-        problems += transition_problems(spec, after.get("spec"), schema, "spec")
-    return list({(problem.path, problem.message): problem for problem in problems}.values())
-
-
-def _operator_problems(manifest: Manifest, gates: Mapping[str, bool]) -> list[Problem]:
-    metadata = manifest.get("metadata") or {}
-    annotations = metadata.get("annotations") or {}
-    return validate_cronjob(str(metadata.get("name") or ""), annotations, manifest.get("spec") or {}, gates)
-
-
 def cron_effects(
     before: Manifest | None, jobs: Sequence[Other], after: Manifest, rules: Rules, problems: Sequence[Problem]
 ) -> CronEffects:
     """What happens when *before* becomes *after*, both as the API server stores them."""
     effects = CronEffects(exists=before is not None, problems=list(problems))
     if not rules.gates.get(CRON_JOB):
-        effects.notes.append(f"RayCronJobs are served only with the feature gate {CRON_JOB}.")
+        effects.notes.append(f"{CRON_JOB_OFF}.")
     if problems:
         return effects
     if before is None:

@@ -15,9 +15,7 @@ from typing import Any
 from kuberay.api.job import JobDeploymentStatus, JobStatus
 from kuberay.api.names import MANAGED_BY
 from kuberay.api.problems import Problem
-from kuberay.api.structural import structural_problems, transition_problems
 from kuberay.api.times import format_time
-from kuberay.api.validation.job import validate_job
 from kuberay.cli.diff_job_world import Rules, Situation, next_attempt, running
 from kuberay.operator.foresight import Happening
 from kuberay.plan.edit.changes import FieldChange, field_changes
@@ -64,27 +62,6 @@ class JobEffects:
     changes: list[JobChange] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-
-
-def job_problems(
-    before: Manifest | None, wanted: Manifest, after: Manifest, schema: dict[str, Any], gates: Mapping[str, bool]
-) -> list[Problem]:
-    """Why the edit would be refused; what was wrong before already is no reason."""
-    problems = list(structural_problems(wanted.get("spec") or {}, schema, "spec"))
-    if not problems:
-        problems += _operator_problems(after, gates)
-    if before is not None:
-        spec = before.get("spec") or {}
-        known = {*structural_problems(spec, schema, "spec"), *_operator_problems(before, gates)}
-        problems = [problem for problem in problems if problem not in known]
-        problems += transition_problems(spec, after.get("spec"), schema, "spec")
-    return list({(problem.path, problem.message): problem for problem in problems}.values())
-
-
-def _operator_problems(manifest: Manifest, gates: Mapping[str, bool]) -> list[Problem]:
-    metadata = manifest.get("metadata") or {}
-    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
-    return validate_job(str(metadata.get("name") or ""), labels, annotations, manifest.get("spec") or {}, gates)
 
 
 def job_effects(

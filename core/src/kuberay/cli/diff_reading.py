@@ -1,32 +1,22 @@
-"""How ``kuberay diff`` reads: manifests from files, and from the API server what they would change."""
+"""How ``kuberay diff`` reads from the API server what an edit starts from."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import orjson
 import typer
-import yaml
 
 from kuberay.api.kinds import JOB, POD, RAYCLUSTER, RAYCRONJOB, RAYJOB, SERVICE, Kind
 from kuberay.api.names import HEAD, LABEL_CLUSTER, LABEL_CRONJOB_NAME, LABEL_NODE_TYPE
+from kuberay.cli.manifests import KINDS, place_of
 
 if TYPE_CHECKING:
     from kuberay.kube.client import Client
 
 Manifest = dict[str, Any]
-
-KINDS = {kind.kind: kind for kind in (RAYCLUSTER, RAYJOB, RAYCRONJOB)}
-_OTHER_RAY_KINDS = ("RayService",)
-_KNOWN = "RayClusters, RayJobs and RayCronJobs"
-
-
-class UnreadableError(Exception):
-    """The text is one sentence for the user."""
 
 
 @dataclass(slots=True)
@@ -38,63 +28,6 @@ class Live:
     """Of a RayCluster."""
     others: list[tuple[Kind, Manifest]] = field(default_factory=list)
     """Of a RayJob its RayCluster, head, services and submitter; of a RayCronJob its RayJobs."""
-
-
-def place_of(document: Manifest, namespace: str) -> tuple[str, str]:
-    """Namespace and name."""
-    metadata = document["metadata"]
-    return str(metadata.get("namespace") or namespace), str(metadata["name"])
-
-
-def documents(file: str, *, told: bool = False) -> list[Manifest]:
-    """The Ray objects of a file; with *told*, a word on standard error about those that are left out."""
-    name = "standard input" if file == "-" else file
-    try:
-        documents = list(yaml.safe_load_all(sys.stdin.read() if file == "-" else Path(file).read_text()))
-    except OSError as error:
-        raise UnreadableError(f"Cannot read {file}: {error.strerror or error}.") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UnreadableError(f"{name} is not YAML: {' '.join(str(error).split())}") from error
-    found = []
-    for document in _flat(documents):
-        kind, metadata = document.get("kind"), document.get("metadata")
-        called = metadata.get("name") if isinstance(metadata, dict) else None
-        if kind in _OTHER_RAY_KINDS and told:
-            typer.echo(f"kuberay: {kind} {called} is left out: 'kuberay diff' knows {_KNOWN}.", err=True)
-        if kind not in KINDS:
-            continue
-        if not called:
-            raise UnreadableError(f"{name}: a {kind} has no metadata.name.")
-        wrong = _not_text(metadata)
-        if wrong:
-            raise UnreadableError(f"{name}: {kind} {called}: {wrong}")
-        found.append(document)
-    if not found:
-        raise UnreadableError(f"There is no RayCluster, RayJob or RayCronJob in {name}.")
-    return found
-
-
-def _not_text(metadata: Any) -> str:
-    """What of labels and annotations the API server would not even read; empty when they are texts."""
-    for part in ("labels", "annotations"):
-        values = metadata.get(part)
-        if values is not None and not isinstance(values, dict):
-            return f"metadata.{part} must be a mapping."
-        for key, value in (values or {}).items():
-            if not isinstance(value, str | None):
-                return f"metadata.{part}[{key}] must be a string, not {value!r}: write it in quotes."
-    return ""
-
-
-def _flat(documents: Sequence[Any]) -> list[Manifest]:
-    """The documents, with lists (``kind: List``) taken apart."""
-    found = []
-    for document in documents:
-        if isinstance(document, dict) and isinstance(document.get("items"), list):
-            found += _flat(document["items"])
-        elif isinstance(document, dict):
-            found.append(document)
-    return found
 
 
 async def look_up(

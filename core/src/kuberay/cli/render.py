@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
-from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-import yaml
 
 from kuberay.cli.offline import print_yaml
+
+if TYPE_CHECKING:
+    from kuberay.api.problems import Problem
 
 
 def render(
@@ -29,6 +30,8 @@ def render(
     Of a RayCronJob it is the next RayJob with its children. What follows that is no object is a comment.
     """
     from kuberay.api.gates import CRON_JOB
+    from kuberay.api.names import MANAGED_BY
+    from kuberay.cli.manifests import CRON_JOB_OFF, UnreadableError, documents, place_of
     from kuberay.operator.offline import render as render_offline
     from kuberay.operator.settings import SettingsError, load_settings, read_environment
     from kuberay.operator.start import PLANS, assemble_plugins, operator_version
@@ -45,19 +48,23 @@ def render(
     try:
         settings = load_settings(config, flags)
         hooks, gates = assemble_plugins(settings)
-        documents = list(yaml.safe_load_all(sys.stdin.read() if file == "-" else Path(file).read_text()))
-    except (SettingsError, PluginError, GateError) as error:
+        found = documents(file, told=True)
+    except (SettingsError, PluginError, GateError, UnreadableError) as error:
         raise _refuse(str(error)) from error
-    except OSError as error:
-        raise _refuse(f"Cannot read {file}: {error.strerror or error}.") from error
-    except yaml.YAMLError as error:
-        raise _refuse(f"{file} is not YAML: {' '.join(str(error).split())}") from error
     failed = False
-    kinds = {kind.kind for kind in PLANS}
-    for document in documents:
-        if not isinstance(document, dict) or document.get("kind") not in kinds:
+    for document in found:
+        document["metadata"]["namespace"], name = place_of(document, namespace)
+        what = f"{document['kind']} {document['metadata']['namespace']}/{name}"
+        problems = _problems(document, gates)
+        for problem in problems:
+            failed = True
+            typer.echo(f"kuberay: {what}: {problem}", err=True)
+        if problems:
             continue
-        document.setdefault("metadata", {}).setdefault("namespace", namespace)
+        manager = document["spec"].get("managedBy") or MANAGED_BY
+        if manager != MANAGED_BY:
+            typer.echo(f"# {what}: spec.managedBy is {manager}: this operator leaves it alone")
+            continue
         try:
             result = render_offline(
                 document,
@@ -71,10 +78,10 @@ def render(
         except ValueError as error:
             raise _refuse(f"{file}: {error}") from error
         if document["kind"] == "RayCronJob" and not gates.get(CRON_JOB):
-            result.problems.append(f"RayCronJobs are served only with the feature gate {CRON_JOB}.")
+            result.problems.append(f"{CRON_JOB_OFF}.")
         print_yaml(result.children)
         for note in result.notes:
-            typer.echo(f"# then: {note}")
+            typer.echo(f"# then: {' '.join(note.splitlines())}")
         for problem in result.problems:
             failed = True
             typer.echo(f"kuberay: {problem}", err=True)
@@ -84,6 +91,17 @@ def render(
                     typer.echo(f"{plugin}: {path}", err=True)
     if failed:
         raise typer.Exit(1)
+
+
+def _problems(document: dict[str, Any], gates: Mapping[str, bool]) -> list[Problem]:
+    """Why the API server or the operator would refuse the object, with the paths of its fields."""
+    from kuberay.api.structural import defaulted
+    from kuberay.cli.manifests import spec_schema
+    from kuberay.plan.edit.problems import edit_problems
+
+    schema = spec_schema(document["kind"])
+    document["spec"] = document.get("spec") or {}
+    return edit_problems(None, document, {**document, "spec": defaulted(document["spec"], schema)}, schema, gates)
 
 
 def _refuse(sentence: str) -> typer.Exit:

@@ -3,6 +3,9 @@
 Hooks are synchronous, do no I/O, get copies and return data. They are called plugin by plugin in name order. A plugin
 that raises becomes a condition ``PluginFailed`` on the object it was called for and a metric, and stops nothing else,
 except where its answer is required for safety (`pre_create_pods`): then the pods wait and the reason shows.
+
+Hooks are called for RayClusters and RayJobs. The RayCluster of a RayJob is one like any other, with the labels
+``ray.io/originated-from-crd: RayJob`` and ``ray.io/job-submission-mode``. A RayCronJob calls no hook; its RayJobs do.
 """
 
 from __future__ import annotations
@@ -74,7 +77,7 @@ def validate(ctx: OwnerContext) -> Sequence[Problem]:  # type: ignore[empty-body
     """Check an object at admission and at the start of each pass.
 
     Returns: problems with field paths; any problem stops the pass before it touches anything, and shows as a condition
-    and an event.
+    and an event. A RayJob that has its RayCluster already goes on all the same.
 
     .. versionadded:: 1.0
     """
@@ -97,6 +100,8 @@ def mutate_pod(ctx: PodContext, pod: Manifest) -> Manifest | None:
 
     Called for each head and worker pod and for the submitter's pod template, after the core has built it and before
     the operator's configured sidecars are added; once per pod created, never for a pod that exists. *pod* is a copy.
+    Only K8sJobMode has a submitter's template. In SidecarMode the submitter is the container ``ray-job-submitter`` of
+    the head pod.
 
     Returns: the changed pod, or None for no change. The core records which plugin changed which path. If the plugin
     raises, its change is dropped, the pod is not created in this pass and ``PluginFailed`` says why.
@@ -109,6 +114,9 @@ def mutate_pod(ctx: PodContext, pod: Manifest) -> Manifest | None:
 def mutate_cluster(ctx: PodContext, cluster: Manifest) -> Manifest | None:
     """Change the RayCluster that a RayJob in K8sJobMode is about to create (labels, annotations).
 
+    Not called in the other modes: there `mutate_pod` is what reaches pods. Called again when ``spec.rayClusterSpec`` is
+    edited later, to tell the user's changes from the plugin's; give the same answer to the same question.
+
     Returns: the changed manifest, or None for no change.
 
     .. versionadded:: 1.0
@@ -119,8 +127,8 @@ def mutate_cluster(ctx: PodContext, cluster: Manifest) -> Manifest | None:
 def pre_create_pods(ctx: OwnerContext) -> Sequence[Manifest | Wait] | Wait | None:
     """What must exist before pods of this owner are created (gang groups, accounts).
 
-    Called in each pass that may create pods of a RayCluster, and in each Initializing pass of a RayJob before its
-    RayCluster is created.
+    Called in each pass that may create pods of a RayCluster, and in each pass over a RayJob that is Initializing; there a
+    `Wait` holds the RayCluster back until it is made.
 
     Returns: objects the core applies and awaits before any pod, a `Wait` that holds the pods back, a list of both (objects
     that are applied and must be ready first), or None.
@@ -132,10 +140,13 @@ def pre_create_pods(ctx: OwnerContext) -> Sequence[Manifest | Wait] | Wait | Non
 
 @hookspec
 def extra_resources(ctx: OwnerContext) -> Sequence[Manifest] | None:
-    """Child objects this plugin wants for the owner. Called in each pass.
+    """Child objects this plugin wants for the owner.
 
-    Returns: manifests; the core sets the controller owner and namespace, applies them, skips unchanged ones, and removes
-    owned ones of kinds watched with ``prune`` that are no longer returned here or by `pre_create_pods`.
+    Called in each pass over a RayCluster that is not suspended, and over a RayJob that is Initializing or Running.
+
+    Returns: manifests; the core sets the controller owner and namespace, applies them and skips unchanged ones. Those of
+    a RayCluster, of kinds watched with ``prune``, are removed when they are no longer returned here or by
+    `pre_create_pods`.
 
     .. versionadded:: 1.0
     """
@@ -154,7 +165,9 @@ def upgrade_strategy(ctx: UpgradeContext) -> UpgradeStrategy | None:
 
 @hookspec
 def finish(ctx: FinishContext) -> Sequence[Manifest] | None:
-    """Clean up when a job is done, suspended, retried or deleted (gang sizes, external quota).
+    """Clean up when a job is done, suspended or retried, or a cluster is suspended (gang sizes, external quota).
+
+    Asked many times about the same end, so give the same answer. Not called for a deletion: what has an owner goes with it.
 
     Returns: manifests to apply instead of those of `pre_create_pods` and `extra_resources`. Suspended and Retrying move
     on only after they were applied; Complete and Failed do not wait.

@@ -189,10 +189,11 @@ class UpgradeStrategy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FinishContext:
-    """A job that is done, suspended, retried or deleted; or a cluster that is suspended."""
+    """A job that is done, suspended or retried; or a cluster that is suspended."""
 
     owner: OwnerContext
     reason: Literal["Complete", "Failed", "Suspended", "Retrying", "Deleted"]
+    """`Deleted` is reserved: no hook is called with it yet."""
     cluster_alive: bool
     """Whether the job's RayCluster still exists and is not being deleted."""
     cluster_groups: Sequence[GroupSize] = ()

@@ -99,15 +99,24 @@ class Client:
         )
 
     async def delete(
-        self, kind: Kind, namespace: str, name: str, *, uid: str, propagation: str = "Background"
+        self,
+        kind: Kind,
+        namespace: str,
+        name: str,
+        *,
+        uid: str,
+        propagation: str = "Background",
+        grace_seconds: int | None = None,
     ) -> bytes:
         """Delete that very object; another object of the same name is a `ConflictError`."""
-        options = {
+        options: dict[str, Any] = {
             "apiVersion": "v1",
             "kind": "DeleteOptions",
             "propagationPolicy": propagation,
             "preconditions": {"uid": uid},
         }
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
         return await self._call("DELETE", kind.path(namespace, name), None, orjson.dumps(options), JSON)
 
     async def list_pages(

@@ -237,6 +237,8 @@ def _scopes(namespaces: Sequence[str], hooks: Hooks, kinds: Sequence[Kind], *, o
     of_a_cluster = (LABEL_CLUSTER, _labelled(LABEL_CLUSTER))
     wanted: list[tuple[Kind, tuple[str, Matcher]]] = [
         (POD, (f"{LABEL_NODE_TYPE} in ({','.join(node_types)})", _labelled(LABEL_NODE_TYPE, *node_types))),
+        # Submitters of RayJobs.
+        (POD, (f"{LABEL_ORIGIN_CRD}={RAYJOB.kind}", _labelled(LABEL_ORIGIN_CRD, RAYJOB.kind))),
         # Services carry one of three label families (spec raycluster.md 2.5 to 2.7, rayjob.md 4.3).
         (SERVICE, created_by_us),
         (SERVICE, (LABEL_HEADLESS_SVC, _labelled(LABEL_HEADLESS_SVC))),

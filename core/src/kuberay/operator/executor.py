@@ -315,7 +315,12 @@ class Executor:
     async def _delete(self, owner: RayObject, write: Delete) -> Event | None:
         try:
             await self._client.delete(
-                write.kind, write.namespace, write.name, uid=write.uid, propagation=write.propagation
+                write.kind,
+                write.namespace,
+                write.name,
+                uid=write.uid,
+                propagation=write.propagation,
+                grace_seconds=0 if write.at_once else None,
             )
         except NotFoundError:
             self._remove(write, write.uid)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from kuberay.api.job import JobDeploymentStatus
 from kuberay.api.kinds import JOB, PERSISTENT_VOLUME_CLAIM, POD, RAYCLUSTER, RAYCRONJOB, RAYJOB, SECRET, Kind
-from kuberay.api.names import HEAD, LABEL_CLUSTER, LABEL_NODE_TYPE
+from kuberay.api.names import HEAD, LABEL_CLUSTER, LABEL_NODE_TYPE, LABEL_ORIGIN_CRD, LABEL_ORIGIN_NAME
 from kuberay.api.objects import Object, RayObject
 
 
@@ -97,5 +97,8 @@ def concerned(kind: Kind, obj: Object, selectors: SelectorIndex) -> Iterator[Key
         yield Key(RAYCLUSTER, obj.namespace, obj.metadata.labels[LABEL_CLUSTER])
     if kind == RAYCLUSTER:
         yield from selectors.users_of(obj.namespace, obj.name)
+    elif kind == POD and obj.metadata.labels.get(LABEL_ORIGIN_CRD) == RAYJOB.kind:
+        # A submitter: its owner is the Job.
+        yield Key(RAYJOB, obj.namespace, obj.metadata.labels.get(LABEL_ORIGIN_NAME, ""))
     elif kind == POD and obj.metadata.labels.get(LABEL_NODE_TYPE) == HEAD:
         yield from selectors.running_on(obj.namespace, obj.metadata.labels.get(LABEL_CLUSTER, ""))

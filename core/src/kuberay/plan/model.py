@@ -83,6 +83,8 @@ class Delete(Write):
 
     uid: str
     propagation: Literal["Background", "Foreground", "Orphan"] = "Background"
+    at_once: bool = False
+    """Whether a pod gets no time to end."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

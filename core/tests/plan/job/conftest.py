@@ -45,7 +45,7 @@ from kuberay_testkit.sim.merge import json_patch, merge_patch
 START = datetime(2024, 1, 1, tzinfo=UTC)
 GOLDEN = Path(__file__).parents[2] / "data" / "golden"
 NS = "default"
-KINDS = {"RayJob": RAYJOB, "RayCluster": RAYCLUSTER, "Job": JOB, "Service": SERVICE}
+KINDS = {"Pod": POD, "RayJob": RAYJOB, "RayCluster": RAYCLUSTER, "Job": JOB, "Service": SERVICE}
 USUAL = ("Accepted", "ClusterReady", "Submitted", "Running", "Finished")
 TERMINAL = ("SUCCEEDED", "FAILED", "STOPPED")
 Body = dict[str, Any]
@@ -217,8 +217,9 @@ class World:
             uid = self.objects[RAYCLUSTER, cluster]["metadata"]["uid"]
             owner = {"apiVersion": "ray.io/v1", "kind": "RayCluster", "name": cluster, "uid": uid, "controller": True}
             ended = self.sidecars.get(cluster)
+            since = format_time(self.head_since.get(cluster, START))
             containers = [
-                {"name": "ray-head", "ready": state == "ready", "state": {"running": {}}},
+                {"name": "ray-head", "ready": state == "ready", "state": {"running": {"startedAt": since}}},
                 {
                     "name": "ray-job-submitter",
                     "ready": not ended,
@@ -234,7 +235,7 @@ class World:
                         "name": f"{cluster}-head",
                         "namespace": NS,
                         "uid": f"{uid}-head",
-                        "creationTimestamp": format_time(self.head_since.get(cluster, START)),
+                        "creationTimestamp": since,
                         "labels": {"ray.io/node-type": "head", "ray.io/cluster": cluster},
                         "ownerReferences": [owner],
                     },

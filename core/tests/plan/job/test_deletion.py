@@ -13,7 +13,8 @@ from kuberay.api.job import JobDeploymentStatus
 from kuberay.api.kinds import JOB, RAYCLUSTER, RAYJOB
 from kuberay.api.names import RAYJOB_FINALIZER
 from kuberay.plan.job import plan_job
-from kuberay.plan.job.deletion import PATIENCE, POST_FLIGHT, WITHDRAWAL
+from kuberay.plan.job.deletion import PATIENCE
+from kuberay.plan.job.in_flight import POST_FLIGHT, WITHDRAWAL
 from kuberay.plan.model import Delete, JobInfoProbe, Patch, ProbeResult, StopJobCall, WriteFailure
 
 Make = Callable[..., Any]

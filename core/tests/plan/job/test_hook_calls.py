@@ -93,6 +93,14 @@ def test_the_gang_comes_first(world: Any, hooks: Gang) -> None:
     assert owner.cluster_spec == world.job["spec"]["rayClusterSpec"]
 
 
+@pytest.mark.parametrize("mode", ["SidecarMode", "HTTPMode", "InteractiveMode"])
+def test_without_a_submitter_pod_there_is_no_group_of_it(new_world: Make, hooks: Gang, mode: str) -> None:
+    """Spec plugins.md 2 and 4: a gang that waited for it would never start."""
+    new_world(world={"hooks": hooks}, submissionMode=mode).run(4)
+    assert {tuple(group.name for group in owner.groups) for owner in hooks.owners} == {("headgroup", "g")}
+    assert hooks.pods == []
+
+
 def test_cluster_and_submitter_are_changed(world: Any, hooks: Gang) -> None:
     world.run(3)
     assert world.cluster["metadata"]["annotations"] == {"gang.test/name": "ray-j"}

@@ -341,7 +341,7 @@ def test_where_there_is_nothing_to_follow(spoil: str) -> None:
         life.cluster = None
     elif spoil == "deleting":
         metadata["deletionTimestamp"] = AFTER
-    elif spoil == "foreign":
+    elif spoil in ("foreign", "selector"):
         metadata["ownerReferences"] = []
     elif spoil == "refused":
         condition = {"type": "Accepted", "status": FALSE, "reason": "Invalid", "message": "no"}

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kuberay.api.kinds import JOB
+from kuberay.api.kinds import JOB, POD
 from kuberay.api.names import ANNOTATION_SILENCED
 from kuberay.api.times import format_time
 
@@ -35,6 +35,28 @@ def test_a_head_that_is_lost_takes_the_submitter_along(running: Make) -> None:
     assert suspended(world)
 
 
+def submitter_pod(world: Any, name: str, phase: str) -> None:
+    owner = {"apiVersion": "batch/v1", "kind": "Job", "name": "j", "uid": world.objects[JOB, "j"]["metadata"]["uid"]}
+    metadata = {"name": name, "ownerReferences": [{**owner, "controller": True}]}
+    world.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "status": {"phase": phase}})
+
+
+def test_pods_of_a_silenced_submitter_get_no_time_and_old_ones_keep_their_logs(running: Make) -> None:
+    """A shell that waits for the dashboard does not listen to the kubelet, and would submit within its time to end."""
+    world = running()
+    submitter_pod(world, "old", "Failed")
+    submitter_pod(world, "present", "Running")
+    world.refuse = True
+    world.lose_head(new=True)
+    world.run(1)
+    assert (POD, "present") not in world.objects
+    submitter_pod(world, "late", "Pending")
+    world._dirty = True
+    world.run(1)
+    assert (POD, "late") not in world.objects
+    assert (POD, "old") in world.objects
+
+
 def test_a_new_head_that_knows_the_job_lets_the_submitter_go_on(running: Make) -> None:
     world = running()
     jobs = dict(world.dashboard().jobs)
@@ -56,6 +78,20 @@ def test_a_new_head_that_knows_the_job_lets_the_submitter_go_on(running: Make) -
     world.end_submitter("succeeded")
     world.run(5)
     assert world.status["jobDeploymentStatus"] == "Complete"
+
+
+@pytest.mark.parametrize("failed", [0, 1])
+def test_a_submitter_is_not_tried_again_while_ray_does_not_tell_of_its_job(running: Make, failed: int) -> None:
+    """RJ-01, in K8sJobMode: a pod failed, and its head may be gone before the next one asks. Ray's answer sets it free."""
+    world = running()
+    world.objects[JOB, "j"]["status"] = {"failed": failed}
+    world._put(JOB, world.objects[JOB, "j"])
+    world.run(5)
+    assert not suspended(world), "Ray tells of the job, so the next pod follows its log"
+    world.refuse = True
+    world.run(10)
+    assert suspended(world) == bool(failed)
+    assert world.status["jobDeploymentStatus"] == "Running"
 
 
 def test_with_fault_tolerance_ray_remembers_and_the_submitter_follows(running: Make) -> None:

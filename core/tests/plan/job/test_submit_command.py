@@ -269,5 +269,5 @@ def test_resources_must_be_numbers(text: str) -> None:
 
 
 def test_bad_yaml_names_its_field() -> None:
-    with pytest.raises(SubmitCommandError, match=r"spec\.runtimeEnvYAML is not YAML"):
+    with pytest.raises(SubmitCommandError, match=r"spec\.runtimeEnvYAML cannot be read"):
         load_runtime_env("a: [")

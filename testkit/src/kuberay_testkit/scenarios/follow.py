@@ -9,6 +9,7 @@ from typing import Any, Literal
 import orjson
 from kuberay.api.kinds import Kind
 from kuberay.kube.client import Client
+from kuberay.kube.errors import NotFoundError
 from kuberay.kube.transport import TransportError
 
 ChangeType = Literal["ADDED", "MODIFIED", "DELETED"]
@@ -26,11 +27,14 @@ class Follower:
         self.failed: BaseException | None = None
 
     async def start(self) -> None:
-        """Returns when all kinds are being watched."""
+        """Returns when all kinds that are served are being watched."""
         for kind in self._kinds:
             version = ""
-            async for page in self._client.list_pages(kind, None, chunk=500):
-                version = page.metadata.resource_version
+            try:
+                async for page in self._client.list_pages(kind, None):
+                    version = page.metadata.resource_version
+            except NotFoundError:
+                continue
             task = asyncio.create_task(self._follow(kind, version), name=f"follow {kind}")
             task.add_done_callback(self._ended)
             self._tasks.append(task)

@@ -11,8 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from typing import Any
 
-from kuberay.api import kinds
-from kuberay.api.kinds import EVENT, JOB, POD, RAYCLUSTER, Kind
+from kuberay.api.kinds import EVENT, JOB, POD, RAYCLUSTER, RAYCRONJOB, RAYJOB, SERVICE, Kind
 from kuberay.api.names import LABEL_CLUSTER
 from kuberay.api.times import format_time
 from kuberay.kube.client import Client
@@ -33,10 +32,8 @@ _TRIES = 5
 
 
 def scenario_kinds() -> list[Kind]:
-    """Every kind a world follows, as far as this version serves it."""
-    named = (POD, kinds.SERVICE, JOB, RAYCLUSTER, kinds.RAYJOB)
-    later = (getattr(kinds, name, None) for name in ("RAYCRONJOB", "RAYSERVICE"))
-    return [*named, *(kind for kind in later if isinstance(kind, Kind)), EVENT]
+    """Every kind a world follows, as far as the API server serves it."""
+    return [POD, SERVICE, JOB, RAYCLUSTER, RAYJOB, RAYCRONJOB, EVENT]
 
 
 class ScenarioWorld:
@@ -48,7 +45,6 @@ class ScenarioWorld:
         self.clock = clock
         self.namespace = namespace
         self.objects: dict[tuple[Kind, str], Body] = {}
-        self.dashboards = Dashboards(clock, self._has_head, self._wake)
         self.settings: dict[str, str] = {"head": "ready", "worker": "ready"}
         self.last_change = 0.0
         self._follower = follower
@@ -59,6 +55,7 @@ class ScenarioWorld:
         self._events: list[Body] = []
         self._gone: set[str] = set()
         self._changed = asyncio.Event()
+        self.dashboards = Dashboards(clock, self._has_head, self._changed.set)
         self._starting: dict[str, asyncio.Task[None]] = {}
         self._addresses = 0
         self._failed: BaseException | None = None

@@ -10,7 +10,7 @@ from typing import Any
 
 from kuberay.api import kinds
 from kuberay.api.conditions import ClusterCondition
-from kuberay.api.kinds import POD, RAYCLUSTER, RAYCRONJOB, RAYJOB
+from kuberay.api.kinds import JOB, POD, RAYCLUSTER, RAYCRONJOB, RAYJOB
 from kuberay.api.names import ANNOTATION_FT_DELETION_TIMEOUT, HEAD, LABEL_NODE_TYPE, LABEL_REPLICA_NAME, WORKER
 from kuberay.api.times import parse_time
 
@@ -39,7 +39,8 @@ _PATIENCE = 300
 
 
 class OnlyItsOwn:
-    """An operator changes, besides Ray objects, nothing but what such an object owns, by UID."""
+    """An operator changes, besides Ray objects, nothing but what such an object owns, by UID; of what its Jobs own in turn
+    it ends pods."""
 
     def __init__(self, operators: Collection[str]) -> None:
         """*operators*: names of their clients."""
@@ -48,7 +49,9 @@ class OnlyItsOwn:
 
     def __call__(self, server: SimServer, change: Change) -> None:
         stored = change.stored
-        if stored.key.kind in (RAYCLUSTER, RAYJOB, RAYCRONJOB):
+        if stored.key.kind in (RAYCLUSTER, RAYJOB, RAYCRONJOB) or (
+            stored.key.kind == JOB and controller_uid(stored) in self._ours
+        ):
             self._ours.add(stored.uid)
         if server.acting not in self._operators or stored.key.kind in _OWNERLESS:
             return

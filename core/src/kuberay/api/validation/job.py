@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import yaml
 from pydantic import ValidationError
 
 from kuberay.api.cluster import parse_problems
 from kuberay.api.job import JobDeploymentStatus, JobSubmissionMode, RayJobSpec
 from kuberay.api.problems import Problem
+from kuberay.api.runtime_env import runtime_env_error
 from kuberay.api.validation.cluster import name_problems, spec_problems, upgrade_problems
 from kuberay.api.validation.deletion_rules import deletion_problems
 from kuberay.api.validation.lifecycle import ownership_problems
@@ -23,6 +23,8 @@ INVALID_SPEC = "InvalidRayJobSpec"
 INVALID_STATUS = "InvalidRayJobStatus"
 
 MAX_NAME = 47
+_MOST_TOLD = 1000
+"""Letters of a runtime environment that a message repeats."""
 
 Found = tuple[str, str]
 
@@ -133,17 +135,10 @@ def _mode_problems(spec: RayJobSpec) -> Iterator[Found]:
 
 
 def _runtime_env_problems(text: str) -> Iterator[Found]:
-    if not text:
-        return
-    try:
-        value = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        detail = " ".join(str(error).split())
-    else:
-        if value is None or isinstance(value, dict):
-            return
-        detail = f"it must be a mapping, not a {type(value).__name__}"
-    yield "runtimeEnvYAML", f"failed to unmarshal RuntimeEnvYAML: {text}: {detail}"
+    detail = runtime_env_error(text) if text else ""
+    if detail:
+        told = text if len(text) <= _MOST_TOLD else f"{text[:_MOST_TOLD]}…"
+        yield "runtimeEnvYAML", f"failed to unmarshal RuntimeEnvYAML: {told}: {detail}"
 
 
 def _limit_problems(spec: RayJobSpec) -> Iterator[Found]:

@@ -1,6 +1,6 @@
-"""Why an edit of a RayCluster would be refused: by the schema, by a rule about changes, or by the operator.
+"""Why a Ray object, new or edited, would be refused: by the schema, by a rule about changes, or by the operator.
 
-What was wrong before already is no reason to refuse the edit. Source: spec raycluster.md 1 and 1.8, cases.md RC-35.
+What was wrong before already is no reason to refuse an edit. Source: spec raycluster.md 1 and 1.8, rayjob.md 6, cases.md RC-35.
 """
 
 from __future__ import annotations
@@ -8,9 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import ValidationError
+
+from kuberay.api.job import RayJobSpec
 from kuberay.api.problems import Problem
 from kuberay.api.structural import structural_problems, transition_problems
 from kuberay.api.validation.cluster import validate_cluster
+from kuberay.api.validation.cronjob import validate_cronjob
+from kuberay.api.validation.job import validate_job
+from kuberay.plan.job.submit_command import SubmitCommandError, check_metadata
 
 Manifest = Mapping[str, Any]
 
@@ -31,14 +37,29 @@ def edit_problems(
 
 
 def _operator_problems(manifest: Manifest, gates: Mapping[str, bool]) -> list[Problem]:
-    metadata = manifest.get("metadata") or {}
-    return validate_cluster(
+    metadata, spec = manifest.get("metadata") or {}, manifest.get("spec") or {}
+    name, labels, annotations = (
         str(metadata.get("name") or ""),
         metadata.get("labels") or {},
         metadata.get("annotations") or {},
-        manifest.get("spec") or {},
-        gates,
     )
+    match manifest.get("kind"):
+        case "RayJob":
+            return [*validate_job(name, labels, annotations, spec, gates), *_version_problems(spec)]
+        case "RayCronJob":
+            return validate_cronjob(name, annotations, spec, gates)
+    return validate_cluster(name, labels, annotations, spec, gates)
+
+
+def _version_problems(spec: Manifest) -> list[Problem]:
+    """What the operator finds besides the rules of the spec: a Ray that is too old for ``spec.metadata``."""
+    try:
+        check_metadata(RayJobSpec.parse(dict(spec)))
+    except SubmitCommandError as error:
+        return [Problem("spec.metadata", str(error))]
+    except ValidationError:
+        return []  # told by the rules of the spec
+    return []
 
 
 def _once(problems: list[Problem]) -> list[Problem]:

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from kuberay.api.cluster import parse_problems
 from kuberay.api.conditions import TRUE, JobCondition, find_condition
-from kuberay.api.job import JobDeploymentStatus, JobFailedReason, RayJobSpec
+from kuberay.api.job import JobDeploymentStatus, JobFailedReason, JobStatus, RayJobSpec
 from kuberay.api.objects import RayObject
 from kuberay.api.problems import Problem
 from kuberay.api.validation.job import INVALID_SPEC, event_note, validate_job
@@ -89,10 +89,16 @@ def warn(draft: Draft, problems: list[Problem]) -> None:
 
 
 def recover(draft: Draft) -> None:
-    """ValidationFailed, but the spec is fine now: start, or go on with the cluster that is still there."""
+    """ValidationFailed, but the spec is fine now: start, go on with the cluster that is still there, or stay at the end."""
     status = draft.status
     for key in ("reason", "message"):
         status.pop(key, None)
+    if draft.time("endTime") is not None:
+        # KubeRay refuses a job that is over, too. It must not run again.
+        failed = draft.job_status not in (JobStatus.SUCCEEDED, JobStatus.STOPPED)
+        status["jobDeploymentStatus"] = (JobDeploymentStatus.FAILED if failed else JobDeploymentStatus.COMPLETE).value
+        status["reason"] = JobFailedReason.APP_FAILED.value if draft.job_status == JobStatus.FAILED else ""
+        return
     if alive(find_cluster(draft)):
         status["jobDeploymentStatus"] = JobDeploymentStatus.INITIALIZING.value
         return

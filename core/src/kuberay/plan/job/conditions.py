@@ -12,7 +12,6 @@ from typing import Any
 from kuberay.api.conditions import FALSE, TRUE, ClusterCondition, JobCondition, find_condition, is_true
 from kuberay.api.job import JobDeploymentStatus, JobStatus
 from kuberay.plan.job.draft import Draft
-from kuberay.plan.job.modes import mode_of
 from kuberay.plan.job.submission import seen
 
 State = JobDeploymentStatus
@@ -80,7 +79,7 @@ def _submitted(draft: Draft, state: State) -> None:
             draft.condition(JobCondition.SUBMITTED, TRUE, "JobSubmitted", f"Ray knows job {job_id}")
     elif is_true(draft.status.get("conditions") or (), JobCondition.SUBMITTED):
         pass
-    elif mode_of(draft.spec).waits and not job_id:
+    elif draft.mode.waits and not job_id:
         draft.condition(JobCondition.SUBMITTED, FALSE, "WaitingForJobID", "a user submits the job and tells its id")
     elif state == State.INITIALIZING:
         draft.condition(JobCondition.SUBMITTED, FALSE, "WaitingForRayCluster", "the RayCluster comes first")

@@ -14,8 +14,8 @@ from kuberay.api.objects import RayObject
 from kuberay.plan.job import deadlines
 from kuberay.plan.job.cluster_removal import delete_child
 from kuberay.plan.job.draft import Draft
-from kuberay.plan.job.job_probe import job_info_probe, stop_call
-from kuberay.plan.job.modes import mode_of
+from kuberay.plan.job.in_flight import WITHDRAWAL, may_come_yet
+from kuberay.plan.job.job_probe import stop_call
 from kuberay.plan.job.ray_cluster import alive, find_cluster, owned_by
 from kuberay.plan.job.submission import submitted
 from kuberay.plan.job.submitter_watch import look_at_job
@@ -23,12 +23,6 @@ from kuberay.plan.model import Event, Patch
 
 PATIENCE = timedelta(seconds=30)
 """How long after the delete the result of the stop request is waited for: it never came if the operator restarted."""
-
-WITHDRAWAL = timedelta(seconds=45)
-"""How long a job that may yet be handed to a shared cluster is waited for first: a submitter pod has 30 s to end."""
-
-POST_FLIGHT = timedelta(seconds=10)
-"""How long a request that hands in a job may be under way."""
 
 
 def let_go(draft: Draft) -> None:
@@ -86,21 +80,10 @@ def _stop(draft: Draft) -> str | None:
 
 def _may_come_yet(draft: Draft, cluster: RayObject, since: datetime) -> bool:
     """Whether the job may still be handed to the cluster, so that a stop would come too early; has its submitter end."""
-    info = job_info_probe(draft, cluster)
-    if info is not None:
-        draft.want(info)
-        result = draft.observed.probes.get(info)
-        if result is not None and result.outcome == "found":
-            return False
-    if deadlines.passed(draft, since + WITHDRAWAL):
+    if not may_come_yet(draft, cluster, since):
         return False
-    mode = mode_of(draft.spec)
-    if mode.posts:
-        return not deadlines.passed(draft, since + POST_FLIGHT)
-    submitter = look_at_job(draft) if mode.submitter_job else None
-    if submitter is None or submitter.job is None or submitter.finished_at is not None:
-        return False
-    if not submitter.going:
+    submitter = look_at_job(draft) if draft.mode.submitter_job else None
+    if submitter is not None and submitter.job is not None and not submitter.going:
         # In the foreground it is there until its pods are gone. That it cannot be deleted is no reason to stay.
         delete = delete_child(JOB, submitter.job, "RayJobSubmitter", "submitter K8s Job")
         draft.write(replace(delete, propagation="Foreground", optional=True))

@@ -13,9 +13,12 @@ from typing import Any
 
 from kuberay.api.conditions import FALSE, TRUE, JobCondition, find_condition, remove_condition, set_condition
 from kuberay.api.job import JobDeploymentStatus, JobStatus, RayJobSpec
-from kuberay.api.objects import RayObject
+from kuberay.api.kinds import JOB, RAYCLUSTER
+from kuberay.api.names import LABEL_SUBMISSION_MODE
+from kuberay.api.objects import Object, RayObject
 from kuberay.api.times import parse_time
 from kuberay.hooks.calls import PluginFailure
+from kuberay.plan.job.modes import K8S_JOB, Mode, mode_named, mode_of
 from kuberay.plan.job.persistence import status_to_write
 from kuberay.plan.model import Event, Plan, Probe, Write
 from kuberay.plan.observed import Observed
@@ -95,8 +98,39 @@ class Draft:
 
     @property
     def uses_own_cluster(self) -> bool:
-        """Whether the RayJob makes and removes its RayCluster; with a clusterSelector it does neither."""
+        """Whether the RayJob makes and removes its RayCluster; with a clusterSelector it does neither.
+
+        Of an attempt that is under way the cluster it runs on tells, whatever the spec was edited into since."""
+        cluster = self._cluster
+        if cluster is not None and self._controls(cluster):
+            return True
+        if cluster is not None and self.state == JobDeploymentStatus.RUNNING:
+            return False
         return not self.spec.cluster_selector
+
+    @property
+    def mode(self) -> Mode:
+        """The mode of the attempt: that which its RayCluster was made for, or that of the submitter Job which is there.
+
+        An edit of ``submissionMode`` counts from the next attempt on, else the job would be handed in a second way."""
+        cluster = self._cluster
+        if cluster is not None and self._controls(cluster):
+            made_for = mode_named(cluster.metadata.labels.get(LABEL_SUBMISSION_MODE, ""))
+            if made_for is not None:
+                return made_for
+        submitter = self.observed.view.get(JOB, self.obj.namespace, self.obj.name)
+        if submitter is not None and self._controls(submitter):
+            return K8S_JOB
+        return mode_of(self.spec)
+
+    @property
+    def _cluster(self) -> Object | None:
+        name = self.status.get("rayClusterName")
+        return self.observed.view.get(RAYCLUSTER, self.obj.namespace, name) if name else None
+
+    def _controls(self, obj: Object) -> bool:
+        controller = obj.metadata.controller
+        return controller is not None and controller.uid == self.obj.uid
 
     @property
     def suspend_wanted(self) -> bool:

@@ -9,7 +9,6 @@ from kuberay.api.job import JobDeploymentStatus
 from kuberay.api.names import SUBMITTER_GROUP
 from kuberay.plan.build.context import pod_requests
 from kuberay.plan.job.draft import Draft
-from kuberay.plan.job.modes import mode_of
 from kuberay.plan.job.ray_cluster import find_cluster
 from kuberay.plan.job.submitter import head_image, user_template
 from kuberay.plan.job.submitter_watch import look_at_job
@@ -20,7 +19,7 @@ _ON_ITS_WAY = (JobDeploymentStatus.NEW, JobDeploymentStatus.INITIALIZING, JobDep
 
 def expected_pods(draft: Draft) -> list[ExpectedPod]:
     """The submitter pod, named like its Job (the Job controller appends a suffix)."""
-    if not mode_of(draft.spec).submitter_job or draft.state not in _ON_ITS_WAY:
+    if not draft.mode.submitter_job or draft.state not in _ON_ITS_WAY:
         return []
     cluster = find_cluster(draft)
     raw = draft.obj.spec.get("rayClusterSpec") or (cluster.spec if cluster is not None else None)

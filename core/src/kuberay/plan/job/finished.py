@@ -13,10 +13,14 @@ from kuberay.plan.job import deadlines, hook_calls
 from kuberay.plan.job.deletion_policies import achieved, carry_out, due_at
 from kuberay.plan.job.deletion_rules import rule_to_follow
 from kuberay.plan.job.draft import Draft
+from kuberay.plan.job.in_flight import asked_until, may_come_yet
 from kuberay.plan.job.job_probe import stop_call
 from kuberay.plan.job.legacy_deletion import legacy_policy
-from kuberay.plan.job.ray_cluster import alive, find_cluster
+from kuberay.plan.job.ray_cluster import alive, dashboard_url, find_cluster
 from kuberay.plan.job.silence import silence_submitter
+from kuberay.plan.job.submission import submitted
+from kuberay.plan.job.submitter_watch import look_at_job
+from kuberay.plan.model import ProbeResult
 
 _ENDS_THE_JOB = (DeletionPolicy.DELETE_CLUSTER, DeletionPolicy.DELETE_SELF)
 
@@ -28,21 +32,32 @@ def tidy(draft: Draft) -> None:
     policy = policy_to_follow(draft, cluster)
     if policy is not None:
         carry_out(draft, policy, cluster)
-    if failed and policy not in _ENDS_THE_JOB and alive(cluster) and _may_still_run(draft):
-        _stop(draft, cluster)
+    answer, given_up = None, True
+    if failed and policy not in _ENDS_THE_JOB and cluster is not None and alive(cluster) and _may_still_run(draft):
+        answer, given_up = _stop(draft, cluster)
+    if policy != DeletionPolicy.DELETE_SELF:
+        silence_submitter(draft, answer, given_up=given_up)
     hook_calls.clean_up(draft, "Failed" if failed else "Complete", cluster, wait=False)
 
 
-def _stop(draft: Draft, cluster: RayObject | None) -> None:
-    """A limit that passed ends the work, not only the waiting for it. That is tried for as long as checks may fail."""
+def _stop(draft: Draft, cluster: RayObject) -> tuple[ProbeResult | None, bool]:
+    """A limit that passed ends the work, not only the waiting for it. That is tried for as long as checks may fail. Returns
+    the answer, and whether nobody waits for one any more."""
+    known = draft.status.get("dashboardURL")
+    if not known and (draft.mode.sidecar or look_at_job(draft).present):
+        # Who submits need not wait for what the RayJob has waited for in vain.
+        draft.status["dashboardURL"] = dashboard_url(draft, cluster)
     call = stop_call(draft, cluster, until_answered=True)
     ended_at = draft.time("endTime") or draft.now
-    answer = draft.observed.probes.get(call) if call is not None else None
-    answered = answer is not None and answer.outcome != "error"
-    given_up = not answered and deadlines.passed(draft, ended_at + draft.observed.config.job_status_check_timeout)
-    if call is not None and not given_up:
-        draft.want(call)
-    silence_submitter(draft, answer, given_up=given_up)
+    answer, given_up = None, False
+    if submitted(draft) or not may_come_yet(draft, cluster, ended_at):
+        answer = draft.observed.probes.get(call) if call is not None else None
+        answered = answer is not None and answer.outcome != "error"
+        given_up = not answered and deadlines.passed(draft, asked_until(draft, cluster, ended_at))
+        if call is not None and not given_up:
+            draft.want(call)
+    draft.status["dashboardURL"] = known
+    return answer, given_up
 
 
 def policy_to_follow(draft: Draft, cluster: RayObject | None) -> DeletionPolicy | None:

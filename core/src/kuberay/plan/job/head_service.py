@@ -43,6 +43,7 @@ def job_head_service(draft: Draft, cluster: RayObject) -> Apply | None:
         names.LABEL_IDENTIFIER: names.identifier(job.name, names.HEAD),
     }
     where = f"{job.namespace}/{name}"
+    verb = "Create" if draft.observed.view.get(SERVICE, job.namespace, name) is None else "Update"
     return Apply(
         kind=SERVICE,
         namespace=job.namespace,
@@ -51,7 +52,7 @@ def job_head_service(draft: Draft, cluster: RayObject) -> Apply | None:
         done=Event("CreatedService", f"Created the service {where}", action="Create"),
         updated=Event("UpdatedService", f"Updated the service {where}", action="Update"),
         failed=lambda error: Event(
-            "FailedToCreateService", f"Failed to create the service {where}, {error}", "Warning", "Create"
+            f"FailedTo{verb}Service", f"Failed to {verb.lower()} the service {where}, {error}", "Warning", verb
         ),
         optional=True,
     )

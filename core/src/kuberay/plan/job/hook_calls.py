@@ -16,7 +16,6 @@ from kuberay.hooks.calls import PluginFailure
 from kuberay.hooks.types import FinishContext, OwnerContext, PodContext
 from kuberay.plan.build.context import group_sizes, owner_context, owner_reference, pod_requests
 from kuberay.plan.job.draft import Draft
-from kuberay.plan.job.modes import mode_of
 from kuberay.plan.job.ray_cluster import alive, cluster_spec
 from kuberay.plan.job.submitter import head_image, user_template
 from kuberay.plan.model import Apply, Event, Manifest, Write
@@ -30,9 +29,9 @@ FinishReason = Literal["Complete", "Failed", "Suspended", "Retrying"]
 def job_context(draft: Draft, cluster: RayObject | None = None) -> OwnerContext:
     """The RayJob as hooks see it. *cluster* is the live one of a clusterSelector, for the submitter's image.
 
-    A submitter in the head pod counts like one with a pod of its own (spec plugins.md 4)."""
+    Only a submitter with a pod of its own is a group; one in the head pod (SidecarMode) is no pod that a gang could wait for."""
     requests: dict[str, str] | None = None
-    if mode_of(draft.spec).submitter:
+    if draft.mode.submitter_job:
         raw = draft.obj.spec.get("rayClusterSpec") or (cluster.spec if cluster is not None else None)
         requests = pod_requests(user_template(draft.spec, head_image(raw)))
     return owner_context(

@@ -9,7 +9,6 @@ from __future__ import annotations
 from kuberay.api import names
 from kuberay.api.kinds import RAYCLUSTER
 from kuberay.plan.job.draft import Draft
-from kuberay.plan.job.modes import mode_of
 
 
 def assign_identifiers(draft: Draft) -> bool:
@@ -19,7 +18,7 @@ def assign_identifiers(draft: Draft) -> bool:
     # whole seconds, so the version of the spec joins it: each resume is an edit.
     attempt = (obj.uid, status["failed"], status.get("startTime") or "", obj.metadata.generation)
     incomplete = not status.get("rayClusterName")
-    if not status.get("jobId") and not mode_of(spec).waits:
+    if not status.get("jobId") and not draft.mode.waits:
         incomplete = True
         status["jobId"] = spec.job_id or f"{obj.name}-{names.suffix('job', *attempt)}"
     if status.get("rayClusterName"):

@@ -19,7 +19,6 @@ from kuberay.hooks.types import PodContext
 from kuberay.plan.edit.changes import FieldChange, field_changes
 from kuberay.plan.job import hook_calls
 from kuberay.plan.job.draft import Draft
-from kuberay.plan.job.modes import mode_of
 from kuberay.plan.job.ray_cluster import alive, build_cluster, find_cluster, owned_by
 from kuberay.plan.job.submit_command import SubmitCommandError
 from kuberay.plan.model import Event, Manifest, Patch
@@ -75,6 +74,7 @@ def follow_edits(draft: Draft) -> None:
     """
     cluster = find_cluster(draft) if draft.state in _LIVE and not draft.ray_job_ended else None
     raises, sentences, foreign = _decide(draft, cluster)
+    sentences += _mode_waits(draft)
     told = [f"To be raised: {each.told(cluster)}." for each in raises if cluster is not None] + sentences
     if not told:
         draft.drop_condition(JobCondition.EDIT_IGNORED)
@@ -89,6 +89,14 @@ def follow_edits(draft: Draft) -> None:
     if raises and cluster is not None:
         draft.write(_patch(cluster, raises, news=news))
         draft.wake_at(draft.now + _AGAIN)
+
+
+def _mode_waits(draft: Draft) -> list[str]:
+    """What is said about another ``submissionMode``: a job that may be with Ray is not handed in a second way."""
+    wanted, used = draft.spec.mode, draft.mode.name
+    if draft.state not in _LIVE or wanted is None or wanted == used or _refused(draft):
+        return []
+    return [f"submissionMode: not applied, since this attempt was made for {used}; takes effect with the next attempt."]
 
 
 def _decide(draft: Draft, cluster: RayObject | None) -> tuple[list[_Raise], list[str], bool]:
@@ -163,7 +171,7 @@ def _changes(draft: Draft, cluster: RayObject) -> list[FieldChange]:
         body = build_cluster(draft)
     except SubmitCommandError:
         return raw
-    if mode_of(draft.spec).submitter_job:
+    if draft.mode.submitter_job:
         context = PodContext(owner=hook_calls.job_context(draft), group="", node_type="head")
         changed = draft.observed.hooks.mutate_cluster(context, body)
         draft.blame(changed.failures)

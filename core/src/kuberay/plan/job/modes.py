@@ -35,10 +35,11 @@ class Mode:
         return self.submitter == "sidecar"
 
 
+K8S_JOB = Mode(JobSubmissionMode.K8S_JOB, submitter="job")
 _MODES = {
     mode.name: mode
     for mode in (
-        Mode(JobSubmissionMode.K8S_JOB, submitter="job"),
+        K8S_JOB,
         Mode(JobSubmissionMode.SIDECAR, submitter="sidecar"),
         Mode(JobSubmissionMode.HTTP, posts=True),
         Mode(JobSubmissionMode.INTERACTIVE, waits=True),
@@ -46,6 +47,11 @@ _MODES = {
 }
 
 
+def mode_named(word: str) -> Mode | None:
+    """The mode of that name, if there is one."""
+    return next((mode for name, mode in _MODES.items() if name == word), None)
+
+
 def mode_of(spec: RayJobSpec) -> Mode:
-    """The mode a spec asks for. A word that names none (refused before anything is made) submits nothing."""
+    """The mode a spec asks for; for an attempt that is under way see `Draft.mode`. A word that names none (refused before anything is made) submits nothing."""
     return _MODES[spec.mode] if spec.mode is not None else Mode(JobSubmissionMode.INTERACTIVE)

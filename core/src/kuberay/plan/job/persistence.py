@@ -46,7 +46,9 @@ def status_to_write(stored: Mapping[str, Any], wanted: Mapping[str, Any], now: d
     status = {key: value for key, value in wanted.items() if value not in (None, "", {}, [])}
     state = status.get("jobDeploymentStatus")
     ended = state in (JobDeploymentStatus.COMPLETE, JobDeploymentStatus.FAILED)
-    if ended and (state != stored.get("jobDeploymentStatus") or "endTime" not in status):
+    # What KubeRay moved to ValidationFailed after its end has not ended again.
+    known = (state, JobDeploymentStatus.VALIDATION_FAILED)
+    if ended and (stored.get("jobDeploymentStatus") not in known or "endTime" not in status):
         status["endTime"] = format_time(now)
     return status
 

@@ -13,9 +13,9 @@ from kuberay.plan.job.head_service import job_head_service
 from kuberay.plan.job.identity import told_job_id
 from kuberay.plan.job.job_probe import ask, asked_since, checks_timed_out, failing_for, job_info_probe
 from kuberay.plan.job.message import add_last_lines, leave_for_later
-from kuberay.plan.job.modes import Mode, mode_of
+from kuberay.plan.job.modes import Mode
 from kuberay.plan.job.outcome import end_with_ray_job, fail
-from kuberay.plan.job.ray_cluster import alive, copy_cluster_status, find_cluster
+from kuberay.plan.job.ray_cluster import alive, copy_cluster_status, dashboard_url, find_cluster
 from kuberay.plan.job.silence import guard_submitter
 from kuberay.plan.job.starting import ensure_submitter
 from kuberay.plan.job.submission import lost, submit, submitted
@@ -32,9 +32,12 @@ def run(draft: Draft) -> None:
     if draft.suspend_wanted:
         draft.status["jobDeploymentStatus"] = JobDeploymentStatus.SUSPENDING.value
         return
-    mode = mode_of(draft.spec)
+    mode = draft.mode
     cluster = find_cluster(draft)
     _follow_told_id(draft, mode)
+    if cluster is not None and not draft.status.get("dashboardURL"):
+        # A status that somebody edited.
+        draft.status["dashboardURL"] = dashboard_url(draft, cluster)
     result = ask(draft, cluster, submitting=mode.posts and not submitted(draft))
     late = None if draft.ray_job_ended else deadlines.active_deadline(draft)
     if late is not None:
@@ -88,6 +91,10 @@ def _gone(
 
 def _say(draft: Draft, mode: Mode, result: ProbeResult | None) -> None:
     """What is awaited now."""
+    if not draft.status.get("jobId"):
+        # A status that somebody edited.
+        draft.hold("NoJobID", "status.jobId is empty, so nobody knows which Ray job to follow")
+        return
     if draft.job_status == JobStatus.RUNNING:
         draft.wait("the Ray job is running")
         return

@@ -17,7 +17,6 @@ from kuberay.plan.job.draft import Draft
 from kuberay.plan.job.identity import assign_identifiers, told_job_id
 from kuberay.plan.job.inherited import pass_on
 from kuberay.plan.job.job_probe import told_early
-from kuberay.plan.job.modes import mode_of
 from kuberay.plan.job.outcome import fail
 from kuberay.plan.job.ray_cluster import (
     alive,
@@ -69,6 +68,9 @@ def initialize(draft: Draft) -> None:
         # A status that somebody edited: what is made with them must find them stored.
         draft.wait("the RayJob is about to start")
         return
+    if _follow_selector(draft):
+        draft.wait("the RayJob is about to start")
+        return
     cluster = find_cluster(draft)
     cleared = hook_calls.prepare(draft, creating=cluster is None)
     hook_calls.extra_resources(draft)
@@ -82,6 +84,19 @@ def initialize(draft: Draft) -> None:
         look_again_soon(draft)
     else:
         _use_cluster(draft, cluster)
+
+
+def _follow_selector(draft: Draft) -> bool:
+    """Whether ``clusterSelector`` was corrected before anything was handed in: then the other cluster is used."""
+    chosen, status = draft.spec.selected_cluster, draft.status
+    cluster = find_cluster(draft)
+    made = cluster is not None and owned_by(draft, cluster)
+    if not chosen or chosen == status["rayClusterName"] or made or look_at_job(draft).present:
+        return False
+    status["rayClusterName"] = chosen
+    for key in ("dashboardURL", "rayClusterStatus"):
+        status.pop(key, None)
+    return True
 
 
 def _get_cluster(draft: Draft, cleared: bool) -> None:
@@ -100,7 +115,7 @@ def _get_cluster(draft: Draft, cleared: bool) -> None:
             note = f"Failed to create RayCluster {where}: {error}"
             draft.event("FailedToCreateRayCluster", note, action="Create", warning=True)
         return
-    if mode_of(draft.spec).submitter_job:
+    if draft.mode.submitter_job:
         context = PodContext(owner=hook_calls.job_context(draft), group="", node_type="head")
         changed = draft.observed.hooks.mutate_cluster(context, body)
         draft.blame(changed.failures)
@@ -125,7 +140,7 @@ def _get_cluster(draft: Draft, cleared: bool) -> None:
 
 def _use_cluster(draft: Draft, cluster: RayObject) -> None:
     where = f"{cluster.namespace}/{cluster.name}"
-    mode = mode_of(draft.spec)
+    mode = draft.mode
     copy_cluster_status(draft, cluster)
     if mode.sidecar and _sidecar_is_ahead(draft, cluster):
         return

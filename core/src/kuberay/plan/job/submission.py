@@ -14,7 +14,6 @@ from kuberay.api.objects import RayObject
 from kuberay.api.times import format_time, parse_time
 from kuberay.plan.job.draft import Draft
 from kuberay.plan.job.job_probe import TIMER, asked_since, submit_job_call
-from kuberay.plan.job.modes import mode_of
 from kuberay.plan.job.outcome import fail
 from kuberay.plan.job.submit_command import SubmitCommandError
 from kuberay.plan.model import ProbeResult
@@ -55,7 +54,7 @@ def submit(draft: Draft, cluster: RayObject | None, result: ProbeResult | None) 
 
     The wish is kept until it is stored that the job was accepted, so that no failing status write hides it.
     """
-    if not mode_of(draft.spec).posts or submitted(draft):
+    if not draft.mode.posts or submitted(draft):
         return None
     try:
         call = submit_job_call(draft, cluster)

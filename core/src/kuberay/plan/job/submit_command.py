@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
+from kuberay.api import runtime_env
 from kuberay.api.job import RayJobSpec
 from kuberay.plan.job.quoting import double_quoted, entrypoint_arguments
 
@@ -23,42 +23,20 @@ class SubmitCommandError(ValueError):
     """The job cannot be submitted as it is written; the text is one sentence that names the field."""
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML 1.1 as Kubernetes reads it: times stay text."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-
-
-def load_runtime_env(text: str) -> Any:
-    """The runtime environment in *text*; None when it is only comments. Raises `SubmitCommandError` on bad YAML."""
+def load_runtime_env(text: str) -> dict[str, Any] | None:
+    """The runtime environment in *text*; None when it is only comments. Raises `SubmitCommandError` where it is none."""
     try:
-        return yaml.load(text, Loader=_Loader)  # noqa: S506 (a SafeLoader)
-    except yaml.YAMLError as error:
-        raise SubmitCommandError(f"spec.runtimeEnvYAML is not YAML: {error}") from error
+        return runtime_env.load_runtime_env(text)
+    except runtime_env.RuntimeEnvError as error:
+        raise SubmitCommandError(f"spec.runtimeEnvYAML cannot be read: {error}") from error
 
 
 def go_json(value: Any) -> str:
     """JSON as Go's encoder writes it: compact, sorted keys, ``<``, ``>``, ``&`` escaped, other letters kept."""
-    text = json.dumps(_string_keys(value), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
     for char in "<>&\u2028\u2029":
         text = text.replace(char, f"\\u{ord(char):04x}")
     return text
-
-
-def _string_keys(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {_key(key): _string_keys(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_string_keys(item) for item in value]
-    return value
-
-
-def _key(key: Any) -> str:
-    return json.dumps(key) if isinstance(key, bool | int | float) or key is None else str(key)
 
 
 def check_metadata(spec: RayJobSpec) -> None:
@@ -90,6 +68,8 @@ def submit_command(
     is followed instead of submitted again, and submitting does not block.
     """
     check_metadata(spec)
+    # Nobody checks what a user calls a job; a usual name stays as it is.
+    job_id = shlex.quote(job_id) if job_id else ""
     probe = (
         f"import urllib.request; r=urllib.request.urlopen('{health_address}/api/gcs_healthz', timeout=10); "
         "exit(0 if b'success' in r.read() else 1)"
@@ -129,7 +109,7 @@ def _options(spec: RayJobSpec, job_id: str) -> list[str]:
     if spec.entrypoint_num_gpus > 0:
         options += ["--entrypoint-num-gpus", f"{spec.entrypoint_num_gpus:f}"]
     if spec.entrypoint_resources:
-        options += ["--entrypoint-resources", double_quoted(spec.entrypoint_resources)]
+        options += ["--entrypoint-resources", double_quoted(_one_line(spec.entrypoint_resources))]
     return options
 
 
@@ -138,9 +118,9 @@ def submit_request(spec: RayJobSpec, job_id: str) -> Mapping[str, Any]:
     body: dict[str, Any] = {"entrypoint": spec.entrypoint}
     if job_id:
         body["submission_id"] = job_id
-    runtime_env = load_runtime_env(spec.runtime_env_yaml) if spec.runtime_env_yaml else None
-    if runtime_env:
-        body["runtime_env"] = runtime_env
+    environment = load_runtime_env(spec.runtime_env_yaml) if spec.runtime_env_yaml else None
+    if environment:
+        body["runtime_env"] = environment
     if spec.metadata:
         body["metadata"] = dict(spec.metadata)
     if spec.entrypoint_num_cpus:
@@ -152,13 +132,28 @@ def submit_request(spec: RayJobSpec, job_id: str) -> Mapping[str, Any]:
     return body
 
 
+def _one_line(text: str) -> str:
+    """JSON without breaks of lines between its members, which would not be JSON any more once they are quoted."""
+    if text.isprintable():
+        return text
+    try:
+        return json.dumps(json.loads(text), ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return text
+
+
 def _resources(text: str) -> dict[str, float]:
     try:
-        resources = json.loads(text)
-    except ValueError as error:
+        resources = json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
         raise SubmitCommandError(f"spec.entrypointResources is not JSON: {error}") from error
     if not isinstance(resources, dict) or not all(
         isinstance(amount, int | float) and not isinstance(amount, bool) for amount in resources.values()
     ):
         raise SubmitCommandError("spec.entrypointResources must be a JSON object of names and numbers")
     return resources
+
+
+def _no_number(word: str) -> float:
+    """Python reads them, JSON does not have them."""
+    raise ValueError(f"{word} is not JSON")

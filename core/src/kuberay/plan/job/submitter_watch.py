@@ -17,7 +17,6 @@ from kuberay.api.names import HEAD, LABEL_NODE_TYPE, SUBMITTER_CONTAINER
 from kuberay.api.objects import ContainerStateDetail, ContainerStatus, Job, Pod, RayObject
 from kuberay.plan.build.head_once import head_is_final
 from kuberay.plan.job.draft import Draft
-from kuberay.plan.job.modes import mode_of
 from kuberay.plan.job.ray_cluster import owned_by
 
 
@@ -50,7 +49,7 @@ class Submitter:
 
 def look_at_submitter(draft: Draft, cluster: RayObject | None) -> Submitter | None:
     """The submitter of the present attempt, by its mode; None in modes without one."""
-    mode = mode_of(draft.spec)
+    mode = draft.mode
     if mode.submitter_job:
         return look_at_job(draft)
     if mode.sidecar:
