@@ -140,7 +140,9 @@ def test_a_deleted_rayjob_stops_its_job_and_nothing_else(
         gone = f"ray.io/cluster={before['rayClusterName']}"
         eventually(lambda: not kubectl.list("pods", namespace, gone), 90, "its pods are gone")
     else:
-        assert Dashboard(before["dashboardURL"]).job(before["jobId"]) == "STOPPED"
+        dashboard = Dashboard(before["dashboardURL"])
+        # The RayJob is let go once Ray has taken the request; Ray takes some seconds to end the driver.
+        eventually(lambda: dashboard.job(before["jobId"]) == "STOPPED", 60, "Ray has stopped the job")
         assert rayjobs.head_of(kubectl, namespace, SHARED)["metadata"]["uid"] == head["metadata"]["uid"]
         eventually(lambda: not rayjobs.submitters(kubectl, namespace, name), 90, "its submitter is gone")
     assert len(ledger.runs(f"{namespace}.{name}")) == 1

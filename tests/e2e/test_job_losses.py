@@ -21,7 +21,7 @@ pytestmark = pytest.mark.long
 
 SHARED = "shared"
 SUBMITTER = "ray-job-submitter"
-DELETED, KILLED, HEAD = "submitter-deleted", "submitter-killed", "head-killed"
+DELETED, KILLED, HEAD, BOTH = "submitter-deleted", "submitter-killed", "head-killed", "both-killed"
 
 
 def name_of(mode: str, loss: str) -> str:
@@ -51,6 +51,7 @@ def running(kubectl: Kubectl, namespace: str, ledger: Ledger, chosen: Callable[[
 def test_a_job_whose_submitter_pod_is_deleted_goes_on(
     kubectl: Kubectl, namespace: str, ledger: Ledger, running: None, case: tuple[str, str]
 ) -> None:
+    """RJ-04: the submitter pod is not the job."""
     name = name_of(*case)
     key = f"{namespace}.{name}"
     (before,) = rayjobs.submitters(kubectl, namespace, name)
@@ -95,18 +96,34 @@ def test_a_job_whose_submitter_is_killed_for_good_is_stopped(
 @pytest.fixture(scope="module")
 def headless(kubectl: Kubectl, namespace: str, running: None, chosen: Callable[[str], list[Any]]) -> list[str]:
     """The heads of all chosen cases are killed; gives their uids."""
-    modes = [mode for mode, loss in chosen("case") if loss == HEAD]
-    clusters = {rayjobs.status(kubectl, namespace, name_of(mode, HEAD))["rayClusterName"] for mode in modes}
+    names = [name_of(mode, loss) for mode, loss in chosen("case") if loss in (HEAD, BOTH)]
+    clusters = {rayjobs.status(kubectl, namespace, name)["rayClusterName"] for name in names}
     heads = [rayjobs.head_of(kubectl, namespace, cluster)["metadata"] for cluster in clusters]
+    if name_of(K8S, BOTH) in names:
+        _renew_submitter(kubectl, namespace, name_of(K8S, BOTH))
     for head in heads:
         kubectl.run("-n", namespace, "delete", "pod", head["name"], "--grace-period=0", "--force")
     return [head["uid"] for head in heads]
 
 
-@pytest.mark.parametrize("case", [(mode, HEAD) for mode in (SIDECAR, K8S, HTTP, INTERACTIVE)], ids="-".join)
+def _renew_submitter(kubectl: Kubectl, namespace: str, name: str) -> None:
+    """Have another submitter pod begin, which has not yet looked whether Ray knows the job."""
+    (before,) = rayjobs.submitters(kubectl, namespace, name)
+    kubectl.run("-n", namespace, "delete", "pod", before["metadata"]["name"], "--grace-period=0", "--force")
+
+    def begun() -> bool:
+        return any(pod["status"]["phase"] == "Running" for pod in rayjobs.submitters(kubectl, namespace, name))
+
+    eventually(begun, 120, "another submitter pod has begun")
+
+
+@pytest.mark.parametrize(
+    "case", [(SIDECAR, HEAD), (K8S, HEAD), (K8S, BOTH), (HTTP, HEAD), (INTERACTIVE, HEAD)], ids="-".join
+)
 def test_a_job_whose_head_is_killed_fails_and_is_not_run_again(
     kubectl: Kubectl, namespace: str, ledger: Ledger, headless: list[str], case: tuple[str, str]
 ) -> None:
+    """RJ-01: in no mode is the job handed in to the next head."""
     name, (mode, _) = name_of(*case), case
     status = rayjobs.wait_for_end(kubectl, namespace, name, seconds=240)
     assert rayjobs.outcome(status) == ("Failed", "RUNNING", "AppFailed"), status

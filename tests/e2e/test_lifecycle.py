@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+from rayjobs import head_only
 
 from dev.demo import workload
 from dev.demo.kubectl import Kubectl
@@ -20,19 +21,9 @@ RUNS = 45
 
 
 def head_only_cluster(name: str, **spec: Any) -> dict[str, Any]:
-    """The cluster of the demo's RayJob without workers, its head taking the tasks."""
-    (job,) = (m for m in yaml.safe_load_all(workload.sample("rayjob.yaml")) if m["kind"] == "RayJob")
-    cluster = job["spec"]["rayClusterSpec"]
-    del cluster["workerGroupSpecs"]
-    head = cluster["headGroupSpec"]
-    head["rayStartParams"] = {}
-    del head["template"]["spec"]["volumes"], head["template"]["spec"]["containers"][0]["volumeMounts"]
-    return {
-        "apiVersion": "ray.io/v1",
-        "kind": "RayCluster",
-        "metadata": {"name": name},
-        "spec": {**cluster, **spec},
-    }
+    cluster = head_only(name)
+    cluster["spec"].update(spec)
+    return cluster
 
 
 def in_the_future(seconds: float) -> str:

@@ -11,7 +11,8 @@ import pytest
 from kuberay.api.kinds import EVENT, JOB, NAMESPACE, POD, RAYCLUSTER, RAYJOB, SECRET, SERVICE
 from kuberay.api.names import LABEL_NODE_TYPE, WORKER
 from kuberay.api.times import parse_time
-from kuberay.plan.job.deletion import PATIENCE, WITHDRAWAL
+from kuberay.plan.job.deletion import PATIENCE
+from kuberay.plan.job.in_flight import WITHDRAWAL
 from kuberay_testkit.builders import build_group, build_raycluster, build_rayjob
 from kuberay_testkit.sim.clock import run_sim
 from kuberay_testkit.sim.faults import Faults

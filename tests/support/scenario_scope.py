@@ -31,6 +31,8 @@ SCENARIOS_DIFFERENT: dict[str, str] = {
     "raycronjob/two-ticks": f"the submitter is there before the namespace is quiet; {TOLD}",
     "raycronjob/two-ticks-finished": f"the first cluster is gone before the second tick; {TOLD}",
     "rayjob/active-deadline": STOPPED,
+    "rayjob/active-deadline-shutdown": SILENCED,
+    "rayjob/submitter-never-ends": SILENCED,
     "rayjob/cluster-deleted-running": "the attempt fails; no empty cluster of the same name is made",
     "rayjob/dashboard-500-json": "an answer with an error code is a failed check, not a job without status",
     "rayjob/dashboard-refuses-long": SILENCED,

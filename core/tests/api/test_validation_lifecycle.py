@@ -59,8 +59,12 @@ def test_accepted(lifecycle: Any) -> None:
             "lifecycle.warningSeconds must not be negative, got -1",
         ),
         ({**IDLE, "action": "Stop"}, "spec.lifecycle.action", "lifecycle.action must be Suspend or Delete, got 'Stop'"),
-        ({"idleTimeoutSeconds": "1h"}, "spec.lifecycle.idleTimeoutSeconds", "Input should be a valid integer"),
-        ("1h", "spec.lifecycle", "Input should be a valid dictionary or instance of Lifecycle"),
+        (
+            {"idleTimeoutSeconds": "1h"},
+            "spec.lifecycle.idleTimeoutSeconds",
+            "spec.lifecycle.idleTimeoutSeconds: Input should be a valid integer",
+        ),
+        ("1h", "spec.lifecycle", "spec.lifecycle: Input should be a valid dictionary or instance of Lifecycle"),
     ],
     ids=str,
 )

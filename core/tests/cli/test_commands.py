@@ -201,12 +201,13 @@ def test_render_of_an_invalid_object_names_the_field_and_fails(write: Any) -> No
     ("spec", "told"),
     [
         ({"submissionMode": 3}, ["spec.submissionMode: must be of type string, not integer"]),
-        ({"entryPoint": "x"}, ["spec.entryPoint: is no known field"]),
+        ({"entryPoint": "x"}, ["spec.entryPoint: is no known field; did you mean entrypoint?"]),
+        ({"template": {}}, ["spec.template: is no known field"]),
         (
             {"submissionMode": "HttpMode"},
             ["spec.submissionMode: The RayJob spec is invalid: submissionMode 'HttpMode'"],
         ),
-        ({"metadata": {"a": "b"}}, ["spec.metadata: spec.metadata needs Ray 2.6.0 or newer"]),
+        ({"metadata": {"a": "b"}}, ["spec.metadata needs Ray 2.6.0 or newer"]),
         ({"runtimeEnvYAML": "- a\n"}, ["spec.runtimeEnvYAML: failed to unmarshal RuntimeEnvYAML: - a"]),
         (
             {"backoffLimit": -1, "activeDeadlineSeconds": 0},
@@ -215,7 +216,7 @@ def test_render_of_an_invalid_object_names_the_field_and_fails(write: Any) -> No
         (
             {"deletionStrategy": {"deletionRules": [{"policy": "DeleteWorker", "condition": {"jobState": "FAILED"}}]}},
             [
-                "spec.deletionStrategy.deletionRules[0].condition.jobState: is no known field",
+                "spec.deletionStrategy.deletionRules[0].condition.jobState: is no known field; did you mean jobStatus?",
                 "spec.deletionStrategy.deletionRules[0].policy: 'DeleteWorker' is none of DeleteCluster, ",
             ],
         ),
@@ -230,6 +231,7 @@ def test_render_tells_each_problem_with_its_field(write: Any, spec: dict[str, An
     lines = [line for line in result.stderr.splitlines() if line.startswith("kuberay: ")]
     starts = [f"kuberay: RayJob {job['metadata']['namespace']}/rj: {sentence}" for sentence in told]
     assert [line[: len(start)] for line, start in zip(lines, starts, strict=True)] == starts
+    assert len(lines) == len(result.stderr.splitlines()), "one line each"
 
 
 def test_render_says_who_manages_an_object_that_it_leaves_alone(write: Any) -> None:

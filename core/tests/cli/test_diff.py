@@ -116,10 +116,7 @@ def test_several_documents_lists_and_standard_input(write: Any) -> None:
         "RayCluster default/two: restarts nothing",
         "RayCluster default/three: is not there yet; it would be made",
     ]
-    assert (
-        result.stderr
-        == "kuberay: RayService s is left out: kuberay knows RayClusters, RayJobs and RayCronJobs.\n"
-    )
+    assert result.stderr == "kuberay: RayService s is left out: kuberay knows RayClusters, RayJobs and RayCronJobs.\n"
 
 
 def test_a_refused_edit_is_exit_code_1(write: Any) -> None:

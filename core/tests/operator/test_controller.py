@@ -9,7 +9,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from kuberay.api.kinds import EVENT, POD, RAYCLUSTER, RAYJOB
+from kuberay.api.kinds import EVENT, POD, RAYCLUSTER, RAYJOB, SECRET
 from kuberay.hooks.calls import NoHooks
 from kuberay.kube.client import Client
 from kuberay.kube.events import EventRecorder
@@ -18,7 +18,7 @@ from kuberay.operator.controller import MAX_ROUNDS, Controller, Setup
 from kuberay.operator.keys import Key
 from kuberay.operator.metrics import Metrics
 from kuberay.plan.config import PlanConfig
-from kuberay.plan.model import Create, Event, Plan
+from kuberay.plan.model import Create, Delete, Event, ObjectProbe, Plan
 from kuberay.plan.observed import Observed
 from kuberay_testkit.builders import build_raycluster, build_rayjob
 from kuberay_testkit.dashboard import FakeDashboard
@@ -338,6 +338,26 @@ async def test_an_object_that_is_gone_is_forgotten() -> None:
     world.cluster()
     await asyncio.sleep(1)
     assert len(world.passes) == 2, "a new object of that name is served"
+    await world.end()
+
+
+@in_virtual_time
+async def test_nothing_is_asked_for_an_object_that_its_own_pass_found_gone() -> None:
+    """No watch event follows that would be news."""
+    asked = ObjectProbe(SECRET, "ns", "s")
+    world = World(
+        job=lambda observed: Plan(
+            stages=[[Delete(kind=RAYJOB, namespace="ns", name="rj", uid=observed.obj.uid)]], probes=[asked]
+        )
+    )
+    body = world.server.create(build_rayjob("rj", namespace="ns"))
+    world.server.delete(RAYJOB, "ns", "rj")
+    body["status"] = {"rayClusterName": "rc"}
+    world.controller.accept(RAYJOB, "ADDED", body)
+    await asyncio.sleep(100)
+    assert len(world.passes) == 1
+    assert not world.controller.prober._tasks
+    assert list(world.controller._selectors.running_on("ns", "rc")) == []
     await world.end()
 
 

@@ -84,6 +84,7 @@ def test_durations_are_those_of_the_stored_status() -> None:
         (RAYJOB, obj(RAYJOB, "bad", {"jobDeploymentStatus": "Failed", "failed": 3, **ended})),
         (RAYJOB, obj(RAYJOB, "new", {"jobDeploymentStatus": "Running", "startTime": CREATED})),
         (RAYJOB, obj(RAYJOB, "odd", {"jobDeploymentStatus": "Complete", "startTime": "?", "endTime": ""})),
+        (RAYJOB, obj(RAYJOB, "refused", {"jobDeploymentStatus": "ValidationFailed", "failed": 1, **ended})),
     )
     for _ in ("before", "after"):
         metrics, _store = exporting(*objects)

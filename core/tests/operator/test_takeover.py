@@ -30,6 +30,7 @@ async def test_fields_and_conditions_of_the_former_operator_do_not_stay() -> Non
     former = {
         "state": "ready",
         "readyWorkerReplicas": 3,
+        "head": {"podIP": "10.0.0.1", "serviceName": "rc-head-svc"},
         "conditions": [condition("ReplicaFailure"), condition("Ours")],
     }
     body = await Client(transport, field_manager="manager").merge_patch(
@@ -44,7 +45,7 @@ async def test_fields_and_conditions_of_the_former_operator_do_not_stay() -> Non
     owner = from_dict(RAYCLUSTER, orjson.loads(body))
     assert isinstance(owner, RayObject)
     store.upsert(RAYCLUSTER, owner)
-    wanted = {"state": "ready", "conditions": [condition("Ours")]}
+    wanted = {"state": "ready", "head": {"serviceName": "rc-head-svc"}, "conditions": [condition("Ours")]}
     await executor.apply_status(RAYCLUSTER, owner, wanted)
     live = server.peek(RAYCLUSTER, "ns", "rc")
     assert live is not None

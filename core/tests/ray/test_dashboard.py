@@ -19,6 +19,7 @@ from kuberay.ray.dashboard import (
     SubmissionExistsError,
 )
 from kuberay.ray.http import DIRECT_TIMEOUT, PROXY_TIMEOUT, HttpDashboardClient
+from kuberay.ray.jobinfo import parse_job_info
 
 
 class Played:
@@ -87,6 +88,21 @@ async def test_job_info(client: HttpDashboardClient, played: Played, target: Das
         "end_time": 1704067260000,
         "runtime_env": {"pip": ["a"]},
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b'{"status": "FAILED", "message": "\\ud83d\\ude00"}', "\U0001f600"),
+        (b'{"status": "FAILED", "message": "a \\udc80"}', "a ?"),
+        (b'{"status": "FAILED", "message": "a \xff"}', "a \ufffd"),
+    ],
+    ids=["emoji", "half a letter", "no letter"],
+)
+def test_what_a_failed_job_wrote_need_not_be_text(text: bytes, message: str) -> None:
+    """Else its failure would count as failing checks."""
+    info = parse_job_info(text)
+    assert (info.status, info.message) == ("FAILED", message)
 
 
 async def test_an_unknown_job(client: HttpDashboardClient, target: DashboardTarget) -> None:
@@ -181,7 +197,9 @@ async def test_submit(
     else:
         with pytest.raises(outcome):
             await client.submit_job(target, request)
-    assert played.requests[0][3] == b'{"entrypoint":"x","submission_id":"j"}'
+    method, path, headers, body = played.requests[0]
+    assert (method, path, headers["Content-Type"]) == ("POST", "/api/jobs/", "application/json")
+    assert body == b'{"entrypoint":"x","submission_id":"j"}'
 
 
 async def test_the_token_is_sent_and_never_shown(

@@ -363,5 +363,6 @@ def parse_problems(error: ValidationError, prefix: str = "spec", reason: str = "
         path = prefix
         for part in detail["loc"]:
             path += f"[{part}]" if isinstance(part, int) else f".{part}" if path else part
-        problems.append(Problem(path, detail["msg"].removeprefix("Value error, "), reason))
+        # Events and ``status.message`` show the message alone, and without the place it says nothing.
+        problems.append(Problem(path, f"{path}: {detail['msg'].removeprefix('Value error, ')}", reason))
     return problems

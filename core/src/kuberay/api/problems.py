@@ -17,4 +17,6 @@ class Problem:
     """Event reason, for example ``InvalidRayClusterSpec``; empty means the kind's usual one."""
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}" if self.path else self.message
+        if not self.path or self.message.startswith((f"{self.path}:", f"{self.path} ")):
+            return self.message
+        return f"{self.path}: {self.message}"

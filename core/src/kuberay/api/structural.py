@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import ast
 import copy
+import difflib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kuberay.api.problems import Problem
@@ -109,7 +110,14 @@ def _field_problems(value: Mapping[str, Any], schema: JsonSchema, path: str) -> 
             if item is not None:
                 yield from _problems(item, property_schema(schema, key), f"{path}.{key}")
         elif closed:
-            yield f"{path}.{key}", "is no known field"
+            yield f"{path}.{key}", f"is no known field{_meant(key, properties)}"
+
+
+def _meant(key: str, known: Iterable[str]) -> str:
+    """A field of nearly that name, as part of a sentence; empty when there is none."""
+    names = {name.lower(): name for name in known}
+    close = difflib.get_close_matches(str(key).lower(), names, n=1, cutoff=0.8)
+    return f"; did you mean {names[close[0]]}?" if close else ""
 
 
 def _kind(value: Any) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from kuberay.api.times import format_time
 from kuberay.cli.diff_cronjob import CronEffects
-from kuberay.cli.diff_report import change_text, table
+from kuberay.cli.diff_report import change_fields, change_text, table
 
 
 def cron_as_dict(namespace: str, name: str, effects: CronEffects) -> dict[str, Any]:
@@ -24,9 +24,7 @@ def cron_as_dict(namespace: str, name: str, effects: CronEffects) -> dict[str, A
         "nextStartsAfter": [format_time(start) for start in effects.starts_after],
         "changes": [
             {
-                "field": found.change.path,
-                "before": found.change.before,
-                "after": found.change.after,
+                **change_fields(found.change),
                 "sentence": found.sentence,
             }
             for found in effects.changes

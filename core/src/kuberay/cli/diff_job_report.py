@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kuberay.cli.diff_job import JobEffect, JobEffects
-from kuberay.cli.diff_report import change_text, table
+from kuberay.cli.diff_report import change_fields, change_text, table
 
 
 def job_as_dict(namespace: str, name: str, effects: JobEffects) -> dict[str, Any]:
@@ -20,9 +20,7 @@ def job_as_dict(namespace: str, name: str, effects: JobEffects) -> dict[str, Any
         "atOnce": effects.at_once,
         "changes": [
             {
-                "field": found.change.path,
-                "before": found.change.before,
-                "after": found.change.after,
+                **change_fields(found.change),
                 "effect": str(found.effect),
                 "sentence": found.sentence,
             }

@@ -38,9 +38,7 @@ def as_dict(namespace: str, name: str, effects: EditEffects) -> dict[str, Any]:
         ],
         "changes": [
             {
-                "field": found.change.path,
-                "before": found.change.before,
-                "after": found.change.after,
+                **change_fields(found.change),
                 "effect": str(found.effect),
                 "sentence": found.sentence,
             }
@@ -91,6 +89,11 @@ def table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
         "  " + "   ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in (headings, *rows)
     ]
+
+
+def change_fields(change: FieldChange) -> dict[str, Any]:
+    """For ``-o json``: path, value before and value after."""
+    return {"field": change.path, "before": change.before, "after": change.after}
 
 
 def change_text(change: FieldChange) -> str:

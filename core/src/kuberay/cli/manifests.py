@@ -53,7 +53,11 @@ def documents(file: str, *, told: bool = False) -> list[Manifest]:
             continue
         if not called:
             raise UnreadableError(f"{name}: a {kind} has no metadata.name.")
-        wrong = f"apiVersion is {version}: write ray.io/v1." if version and version not in _VERSIONS else _not_text(metadata)
+        wrong = (
+            f"apiVersion is {version}: write ray.io/v1."
+            if version and version not in _VERSIONS
+            else _not_text(metadata)
+        )
         if wrong:
             raise UnreadableError(f"{name}: {kind} {called}: {wrong}")
         found.append(document)

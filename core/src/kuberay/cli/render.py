@@ -55,11 +55,11 @@ def render(
     for document in found:
         document["metadata"]["namespace"], name = place_of(document, namespace)
         what = f"{document['kind']} {document['metadata']['namespace']}/{name}"
-        problems = _problems(document, gates)
-        for problem in problems:
+        refusals = _problems(document, gates)
+        for refusal in refusals:
             failed = True
-            typer.echo(f"kuberay: {what}: {problem}", err=True)
-        if problems:
+            typer.echo(f"kuberay: {what}: {' '.join(str(refusal).splitlines())}", err=True)
+        if refusals:
             continue
         manager = document["spec"].get("managedBy") or MANAGED_BY
         if manager != MANAGED_BY:

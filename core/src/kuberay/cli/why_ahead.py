@@ -11,9 +11,9 @@ import msgspec
 
 from kuberay.api.gates import DEFAULT_GATES
 from kuberay.api.kinds import JOB, POD, RAYCLUSTER, RAYJOB, SERVICE
+from kuberay.api.names import HEAD, LABEL_NODE_TYPE
 from kuberay.cli.why_job_state import SeenJob
 from kuberay.cli.why_report import Ahead
-from kuberay.cli.why_submitter import sidecar_of
 from kuberay.operator.foresight import Foresight
 from kuberay.operator.world import World
 from kuberay.plan.config import PlanConfig
@@ -41,7 +41,7 @@ def _bodies(seen: SeenJob) -> list[tuple[Any, dict[str, Any]]]:
         bodies.append((RAYCLUSTER, seen.cluster.body))
         services = seen.cluster.services or ()
         bodies += [(SERVICE, service.body()) for service in services if hasattr(service, "body")]
-        heads = [pod for pod in seen.cluster.pods or () if sidecar_of(pod) is not None]
+        heads = [pod for pod in seen.cluster.pods or () if pod.metadata.labels.get(LABEL_NODE_TYPE) == HEAD]
         bodies += [(POD, msgspec.to_builtins(pod)) for pod in heads]
     if seen.job_body is not None:
         bodies.append((JOB, seen.job_body))

@@ -18,7 +18,7 @@ from kuberay.api.condition_reference import RAYCLUSTER, find_entry
 from kuberay.api.conditions import TRUE, ClusterCondition, TroubleReason, find_condition, is_true
 from kuberay.api.names import MANAGED_BY
 from kuberay.api.objects import Object, Pod, RayObject
-from kuberay.api.times import parse_time
+from kuberay.cli.why_reading import conditions_of, time_in
 from kuberay.cli.why_report import EventLine, Finding, PodLine, Report
 from kuberay.plan.cluster.form import cluster_form
 from kuberay.plan.cluster.not_ready import aggregate, group_of
@@ -88,7 +88,7 @@ def explain_cluster(seen: Seen, now: datetime) -> Report:
     unseen = _not_looked_at(obj)
     if unseen is not None:
         report.findings.append(unseen)
-    refused = find_condition(_conditions(obj), ClusterCondition.SPEC_VALID)
+    refused = find_condition(conditions_of(obj), ClusterCondition.SPEC_VALID)
     if refused is not None and refused.get("observedGeneration") == obj.metadata.generation:
         report.findings += _refusals(refused)
         report.state = "refused"
@@ -118,7 +118,7 @@ def _not_looked_at(obj: RayObject) -> Finding | None:
 
 def _refusals(condition: Mapping[str, Any]) -> list[Finding]:
     message = str(condition.get("message", ""))
-    since = _time(condition.get("lastTransitionTime"))
+    since = time_in(condition.get("lastTransitionTime"))
     return [
         Finding(problem, str(condition.get("reason", "")), since, "terminal", "Correct the field.")
         for problem in re.split(r"; (?=(?:spec|metadata|status)\b)", message)
@@ -128,7 +128,7 @@ def _refusals(condition: Mapping[str, Any]) -> list[Finding]:
 def _waits(obj: RayObject) -> list[Finding]:
     """What the status says."""
     findings = []
-    conditions = _conditions(obj)
+    conditions = conditions_of(obj)
     trouble = find_condition(conditions, ClusterCondition.PODS_NOT_READY)
     for condition in conditions:
         type_, told = str(condition.get("type")), condition.get("status") == TRUE
@@ -150,7 +150,7 @@ def _waits(obj: RayObject) -> list[Finding]:
 def _finding(condition: Mapping[str, Any], type_: str, what: str) -> Finding:
     reason = str(condition.get("reason", ""))
     entry = find_entry(RAYCLUSTER, type_, str(condition.get("status")), reason)
-    since = _time(condition.get("lastTransitionTime"))
+    since = time_in(condition.get("lastTransitionTime"))
     if entry is None:
         return Finding(what or type_, reason, since)
     return Finding(what or entry.meaning, reason, since, entry.lasting, entry.advice)
@@ -197,7 +197,7 @@ def _summarise(seen: Seen, report: Report, now: datetime, unseen: bool) -> None:
         wanted = None
     ready = sum(is_ready(pod) for pod in seen.counted) if seen.counted is not None else None
     counts = f"{ready} of {wanted} pods are ready" if None not in (ready, wanted) else "its pods are not known"
-    conditions = _conditions(obj)
+    conditions = conditions_of(obj)
     if obj.spec.get("suspend") or any(
         is_true(conditions, type_) for type_ in (ClusterCondition.SUSPENDING, ClusterCondition.SUSPENDED)
     ):
@@ -231,7 +231,7 @@ def _no_pod(seen: Seen) -> str:
 def _suspender(seen: Seen) -> str:
     """Who suspended the cluster, as far as the object tells."""
     if not seen.obj.spec.get("suspend"):
-        ended = is_true(_conditions(seen.obj), ClusterCondition.LIFECYCLE_ENDED)
+        ended = is_true(conditions_of(seen.obj), ClusterCondition.LIFECYCLE_ENDED)
         return "Its lifecycle has ended" if ended else _SUSPENSION_RUNS
     return suspender(seen.obj, seen.body, "cluster")
 
@@ -278,17 +278,6 @@ def warnings_of(events: Iterable[Mapping[str, Any]]) -> list[EventLine]:
         note = " ".join(str(event.get("note", "")).split())
         lines.append(EventLine(f"{time}Z" if time else "", where, str(event.get("reason", "")), note, count))
     return sorted(lines, key=lambda line: line.time, reverse=True)[:_MOST_EVENTS]
-
-
-def _conditions(obj: RayObject) -> list[Mapping[str, Any]]:
-    return list(obj.status.get("conditions") or ())
-
-
-def _time(text: Any) -> datetime | None:
-    try:
-        return parse_time(str(text))
-    except ValueError:
-        return None
 
 
 def _capital(text: str) -> str:

@@ -15,9 +15,10 @@ from kuberay.api.cronjob import ConcurrencyPolicy, RayCronJobSpec
 from kuberay.api.gates import CRON_JOB, DEFAULT_GATES
 from kuberay.api.kinds import RAYJOB
 from kuberay.api.objects import RayObject
-from kuberay.api.times import format_time, parse_time
+from kuberay.api.times import format_time
 from kuberay.api.validation.cronjob import read_zone
 from kuberay.cli.why_cluster import suspender, warnings_of
+from kuberay.cli.why_reading import conditions_of, time_in
 from kuberay.cli.why_report import Ahead, Finding, Report, Step
 from kuberay.plan.cronjob.acceptance import problems_of, read_spec
 from kuberay.plan.cronjob.child import child_name
@@ -62,13 +63,13 @@ def explain_cronjob(seen: SeenCronJob, now: datetime) -> Report:
     if problems or isinstance(spec, list):
         report.state = "refused"
         report.summary = "The spec is refused: no RayJob is started. RayJobs that exist go on."
-        told = find_condition(_conditions(obj), CronCondition.ACCEPTED) or {}
-        since = _time(told.get("lastTransitionTime"))
+        told = find_condition(conditions_of(obj), CronCondition.ACCEPTED) or {}
+        since = time_in(told.get("lastTransitionTime"))
         report.findings = [
             Finding(str(problem), "Invalid", since, "terminal", "Correct the field.") for problem in problems
         ]
         return report
-    refusal = find_condition(_conditions(obj), CronCondition.ACCEPTED)
+    refusal = find_condition(conditions_of(obj), CronCondition.ACCEPTED)
     if (
         refusal is not None
         and refusal.get("status") == FALSE
@@ -91,7 +92,7 @@ def _explain_starts(report: Report, observed: Observed, spec: RayCronJobSpec, ch
     base = handled_until(obj) or obj.metadata.creation_timestamp or now
     ticks = ticks_of(observed, spec, base)
     due = due_start(ticks, base, now, spec.starting_deadline_seconds)
-    delayed = find_condition(_conditions(obj), CronCondition.START_DELAYED)
+    delayed = find_condition(conditions_of(obj), CronCondition.START_DELAYED)
     if delayed is not None and delayed.get("status") == TRUE:
         report.findings.append(_delay(delayed))
     elif due is not None:
@@ -111,7 +112,7 @@ def _explain_starts(report: Report, observed: Observed, spec: RayCronJobSpec, ch
 
 
 def _last(last: Any, spec: RayCronJobSpec) -> str:
-    moment = _time(last)
+    moment = time_in(last)
     return _local(moment, spec) if moment is not None else str(last)
 
 
@@ -119,7 +120,7 @@ def _delay(condition: Mapping[str, Any]) -> Finding:
     reason = str(condition.get("reason", ""))
     entry = find_entry(RAYCRONJOB, CronCondition.START_DELAYED, TRUE, reason)
     lasting, advice = (entry.lasting, entry.advice) if entry is not None else ("", "")
-    since = _time(condition.get("lastTransitionTime"))
+    since = time_in(condition.get("lastTransitionTime"))
     return Finding(str(condition.get("message")), reason, since, lasting, advice)
 
 
@@ -162,7 +163,7 @@ def _not_looked_at(obj: RayObject) -> Finding:
 
 
 def _refusals(condition: Mapping[str, Any]) -> list[Finding]:
-    since = _time(condition.get("lastTransitionTime"))
+    since = time_in(condition.get("lastTransitionTime"))
     return [
         Finding(problem, str(condition.get("reason", "")), since, "terminal", "Correct the field.")
         for problem in re.split(r"; (?=(?:spec|metadata)\b)", str(condition.get("message", "")))
@@ -223,14 +224,3 @@ def _local(moment: datetime, spec: RayCronJobSpec) -> str:
 def _names(children: Children) -> str:
     names = [job.name for job in children.active]
     return ", ".join(names[:3]) + (", …" if len(names) > 3 else "")
-
-
-def _conditions(obj: RayObject) -> list[Mapping[str, Any]]:
-    return list(obj.status.get("conditions") or ())
-
-
-def _time(text: Any) -> datetime | None:
-    try:
-        return parse_time(str(text))
-    except ValueError:
-        return None

@@ -15,10 +15,10 @@ from kuberay.api.conditions import FALSE, TRUE, JobCondition, find_condition
 from kuberay.api.job import JobDeploymentStatus, JobFailedReason, JobSubmissionMode
 from kuberay.api.names import MANAGED_BY
 from kuberay.api.objects import RayObject
-from kuberay.api.times import parse_time
 from kuberay.cli.why_ahead import look_ahead
 from kuberay.cli.why_cluster import explain_cluster, warnings_of
 from kuberay.cli.why_job_state import SeenJob, where_it_stands
+from kuberay.cli.why_reading import conditions_of, time_in
 from kuberay.cli.why_report import Finding, Report, Step
 from kuberay.cli.why_submitter import job_findings, job_step, pod_lines, sidecar_step
 
@@ -70,7 +70,7 @@ def explain_job(seen: SeenJob, now: datetime) -> Report:
         _add_chain(seen, report)
         return report
     state = status.get("jobDeploymentStatus") or ""
-    refusal = find_condition(_conditions(obj), JobCondition.ACCEPTED)
+    refusal = find_condition(conditions_of(obj), JobCondition.ACCEPTED)
     if refusal is not None and refusal.get("status") == FALSE:
         report.findings += _refusals(refusal, stops=state in ("", State.VALIDATION_FAILED))
     elif state == State.VALIDATION_FAILED:
@@ -101,11 +101,11 @@ def _add_findings(seen: SeenJob, report: Report, state: str, now: datetime) -> N
         advice = (
             _OVER.get(JobFailedReason(status["reason"]), "") if status.get("reason") in set(JobFailedReason) else ""
         )
-        since = _time(status.get("endTime"))
+        since = time_in(status.get("endTime"))
         report.findings.append(Finding(message, str(status.get("reason") or ""), since, "terminal", advice))
     elif state in (State.RUNNING, State.RETRYING) and status.get("message"):
         report.chain.append(Step("Ray's last words", _last_lines(str(status["message"]))))
-    failing = _time(status.get("jobStatusCheckFailureStartTime"))
+    failing = time_in(status.get("jobStatusCheckFailureStartTime"))
     if failing is not None and state in (State.INITIALIZING, State.RUNNING):
         who = (
             "the job cannot be handed in or asked about"
@@ -139,7 +139,7 @@ def _how_to_tell_the_id(obj: RayObject) -> Finding:
         f"{str(address).split('.')[0]} 8265, then ray job submit --address http://localhost:8265 …), and tell its id: "
         f'kubectl patch {where} --type merge -p \'{{"spec":{{"jobId":"ID"}}}}\''
     )
-    since = _time(obj.status.get("startTime"))
+    since = time_in(obj.status.get("startTime"))
     return Finding(
         "spec.jobId is empty: nobody has told which job it is.", "WaitingForJobID", since, "transient", advice
     )
@@ -176,7 +176,7 @@ def _kueue(seen: SeenJob) -> list[Finding]:
         for condition in (workload.get("status") or {}).get("conditions") or ():
             if condition.get("type") in ("QuotaReserved", "Admitted") and condition.get("status") == FALSE:
                 what = f"Kueue has not admitted Workload {name}: {condition.get('message')}"
-                since = _time(condition.get("lastTransitionTime"))
+                since = time_in(condition.get("lastTransitionTime"))
                 advice = f"kubectl describe workload {name} -n {seen.obj.namespace}."
                 findings.append(Finding(what, str(condition.get("reason") or ""), since, "transient", advice))
                 break
@@ -209,7 +209,7 @@ def _add_chain(seen: SeenJob, report: Report) -> None:
 
 def _conditions_that_hold(obj: RayObject) -> list[Finding]:
     findings = []
-    for condition in _conditions(obj):
+    for condition in conditions_of(obj):
         type_ = str(condition.get("type"))
         if condition.get("status") != TRUE or type_ in _TOLD_APART:
             continue
@@ -217,12 +217,12 @@ def _conditions_that_hold(obj: RayObject) -> list[Finding]:
         entry = find_entry(RAYJOB, type_, TRUE, reason)
         what = str(condition.get("message") or (entry.meaning if entry is not None else type_))
         lasting, advice = (entry.lasting, entry.advice) if entry is not None else ("", "")
-        findings.append(Finding(what, reason, _time(condition.get("lastTransitionTime")), lasting, advice))
+        findings.append(Finding(what, reason, time_in(condition.get("lastTransitionTime")), lasting, advice))
     return findings
 
 
 def _refusals(condition: Mapping[str, Any], *, stops: bool) -> list[Finding]:
-    message, since = str(condition.get("message", "")), _time(condition.get("lastTransitionTime"))
+    message, since = str(condition.get("message", "")), time_in(condition.get("lastTransitionTime"))
     advice = "Correct the field." if stops else "Correct the field; what runs goes on as it was."
     return [
         Finding(problem, str(condition.get("reason", "")), since, "terminal", advice)
@@ -253,14 +253,3 @@ def _explain_deletion(obj: RayObject, report: Report) -> None:
 
 def _last_lines(text: str) -> str:
     return "\n     ".join(text.strip().splitlines()[-_MESSAGE_LINES:])
-
-
-def _conditions(obj: RayObject) -> list[Mapping[str, Any]]:
-    return list(obj.status.get("conditions") or ())
-
-
-def _time(text: Any) -> datetime | None:
-    try:
-        return parse_time(str(text))
-    except ValueError:
-        return None

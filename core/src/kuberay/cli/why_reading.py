@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import Any
 
 import orjson
 
 from kuberay.api.kinds import EVENT, POD, Kind
-from kuberay.api.objects import Object, decode
+from kuberay.api.objects import Object, RayObject, decode
+from kuberay.api.times import parse_time
 from kuberay.kube.errors import ApiError, ForbiddenError, NotFoundError, raise_for_status
 from kuberay.kube.transport import TransportError
 
@@ -89,6 +92,19 @@ class Reader:
             self.notes.append(f"the log of pod {pod} cannot be read ({told}): kubectl logs {pod} -c {container}")
             return []
         return bytes(response.body).decode(errors="replace").splitlines()[-_LOG_LINES:]
+
+
+def conditions_of(obj: RayObject) -> list[Mapping[str, Any]]:
+    """The conditions of a Ray object's status."""
+    return list(obj.status.get("conditions") or ())
+
+
+def time_in(text: Any) -> datetime | None:
+    """A time of Kubernetes; None where it is none."""
+    try:
+        return parse_time(str(text))
+    except ValueError:
+        return None
 
 
 def owned_by(uid: str, found: list[Any] | None) -> list[Any] | None:

@@ -191,6 +191,10 @@ class Controller:
             planned += plan.events
             current = self._store.get(key.kind, key.namespace, key.name)
             if not isinstance(current, RayObject) or current.uid != obj.uid:
+                # Nobody may be told of it again, if it was this pass that found it gone.
+                self.prober.want(key, ())
+                if key.kind == RAYJOB and current is None:
+                    self._selectors.update(obj, None)
                 self._tell(key, obj, done)
                 return None
             unchanged = current.metadata.resource_version == obj.metadata.resource_version

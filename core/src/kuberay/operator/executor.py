@@ -382,11 +382,18 @@ def _explain(write: Write, error: Exception) -> str:
 
 
 def _leftovers(wanted: dict[str, Any], live: dict[str, Any]) -> dict[str, Any]:
-    """Merge patch that removes what *live* has and *wanted* has not: top-level fields and conditions.
+    """Merge patch that removes what *live* has and *wanted* has not: fields, also of the cluster's status in a RayJob's,
+    and conditions.
 
     Zeros stay: they may be the schema's defaults, which come back at once.
     """
     patch: dict[str, Any] = {key: None for key, value in live.items() if key not in wanted and value not in (0, {}, [])}
+    for key, value in live.items():
+        inner = (
+            _leftovers(wanted[key], value) if isinstance(value, dict) and isinstance(wanted.get(key), dict) else None
+        )
+        if inner:
+            patch[key] = inner
     types = {condition["type"] for condition in wanted.get("conditions") or ()}
     if any(condition.get("type") not in types for condition in live.get("conditions") or ()):
         patch["conditions"] = wanted.get("conditions") or None

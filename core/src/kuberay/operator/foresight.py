@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from kuberay.api.job import JobDeploymentStatus
-from kuberay.api.kinds import RAYJOB, Kind
+from kuberay.api.kinds import JOB, RAYJOB, Kind
 from kuberay.api.objects import RayObject
 from kuberay.api.times import format_time, parse_time
 from kuberay.hooks.calls import Hooks, NoHooks
@@ -134,8 +134,9 @@ class Foresight:
                 self._probes[probe] = ProbeResult("absent", now)
                 changed = True
             if isinstance(probe, StopJobCall) and probe not in self._probes:
-                self._probes[probe] = ProbeResult("found", now)
+                self._probes[probe] = ProbeResult("found", now, value={"stopped": True})
                 self._tell(now, f"Ray is asked to stop job {probe.job_id}")
+                self._end_submitter(now)
                 changed = True
         return changed
 
@@ -154,6 +155,13 @@ class Foresight:
             for change in field_changes(before.get("spec"), after.get("spec"), ("spec",)):
                 self._tell(now, f"{what}: {change.path} {_short(change.before)} -> {_short(change.after)}")
         return True
+
+    def _end_submitter(self, now: datetime) -> None:
+        """A submitter that follows a job ends when the job is stopped."""
+        over = {"type": "Failed", "status": "True", "lastTransitionTime": format_time(now)}
+        for kind, namespace, name in [key for key in self.world.bodies if key[0] == JOB]:
+            self.world.bodies[kind, namespace, name]["status"] = {"conditions": [over]}
+            self.world.put(kind, namespace, self.world.bodies[kind, namespace, name])
 
     def _tell(self, at: datetime, what: str) -> None:
         if all(told.what != what for told in self._happenings):

@@ -46,6 +46,17 @@ def test_refused_before_anything_is_made(new_world: Make, spec: dict[str, Any], 
     assert world.status_writes == 1
 
 
+def test_what_cannot_be_read_is_told_with_its_place_once(new_world: Make) -> None:
+    world = new_world()
+    world.edit({"spec.submissionMode": 3, "spec.metadata": {"a": 5}})
+    world.run(3)
+    assert world.status["message"] == "spec.submissionMode: Input should be a valid string"
+    (condition,) = world.told
+    assert condition["message"] == (
+        "spec.submissionMode: Input should be a valid string; spec.metadata.a: Input should be a valid string"
+    )
+
+
 def test_a_bad_name(empty_world: Any, new_world: Make) -> None:
     world = empty_world(job_name="j" * 48)
     world.create({**new_world().job, "metadata": {"name": "j" * 48}, "kind": "RayJob"})

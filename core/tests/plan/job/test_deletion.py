@@ -242,7 +242,7 @@ def test_a_request_that_is_under_way_is_waited_for(on_shared: Make) -> None:
     assert lets_go(world.decide()) is False
     assert [type(probe) for probe in world.decide().probes] == [JobInfoProbe]
     world.now += POST_FLIGHT
-    (_, stop) = world.decide().probes
+    (stop,) = world.decide().probes
     assert isinstance(stop, StopJobCall)
 
 

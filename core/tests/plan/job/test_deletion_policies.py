@@ -305,7 +305,7 @@ def test_the_patch_names_what_it_means(ended: Make) -> None:
         {**copy.deepcopy(groups[0]), "groupName": name, **extra}
         for name, extra in (("a", {"suspend": True}), ("b", {}), ("c", {"suspend": False}))
     ]
-    ((patch,),) = world.decide().stages
+    patch = world.decide().stages[0][0]
     assert patch.operations == [
         {"op": "test", "path": "/metadata/uid", "value": world.cluster["metadata"]["uid"]},
         {"op": "test", "path": "/spec/workerGroupSpecs/1/groupName", "value": "b"},

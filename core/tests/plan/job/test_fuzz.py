@@ -10,6 +10,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import msgspec
 import orjson
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -20,12 +21,15 @@ from kuberay.api.names import ANNOTATION_SILENCED, RAYJOB_FINALIZER
 from kuberay.api.objects import RayObject, from_dict
 from kuberay.api.times import format_time
 from kuberay.plan.job import plan_job
-from kuberay.plan.model import Plan, ProbeResult
+from kuberay.plan.model import Plan, ProbeResult, WriteFailure
 from kuberay.plan.observed import FixedView, Observed
 
 from .conftest import CLUSTER_SPEC, NS, START
 
 Body = dict[str, Any]
+
+MOST_STEPS = 12
+"""Statuses that may follow from each other while nothing around the RayJob changes: a whole attempt."""
 
 ODD = st.one_of(
     st.none(),
@@ -65,6 +69,7 @@ CONDITIONS = st.lists(
         }
     ),
     max_size=2,
+    unique_by=lambda condition: condition["type"],
 )
 POLICIES = st.sampled_from((*DeletionPolicy, "DeleteAll"))
 SPECS = loosely(
@@ -230,30 +235,51 @@ def situations(draw: st.DrawFn) -> tuple[Observed, ProbeResult | None]:
     obj = from_dict(RAYJOB, job)
     assert isinstance(obj, RayObject)
     gates = dict.fromkeys(DEFAULT_GATES, True) if draw(st.booleans()) else DEFAULT_GATES
-    return Observed(obj=obj, now=START, view=view, gates=gates), draw(ANSWERS)
+    failure = draw(st.sampled_from((None, None, None, WriteFailure("Job", "j", "", "refused"))))
+    return Observed(obj=obj, now=START, view=view, gates=gates, failure=failure), draw(ANSWERS)
 
 
 def look(observed: Observed, answer: ProbeResult | None) -> tuple[Observed, Plan]:
     """The plan once what it asks has been answered."""
     plan = plan_job(observed)
-    if answer is not None and plan.probes:
-        observed = replace(observed, probes=dict.fromkeys(plan.probes, answer))
-        plan = plan_job(observed)
-        observed = replace(observed, probes=dict.fromkeys(plan.probes, answer))
-        plan = plan_job(observed)
+    for _ in range(2):
+        if answer is not None and plan.probes:
+            observed = replace(observed, probes=dict.fromkeys(plan.probes, answer))
+            plan = plan_job(observed)
     return observed, plan
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=list(HealthCheck))
+def wrong_times(before: Body, after: Body) -> list[Body]:
+    """Conditions that changed although their time did not, or the other way round."""
+    known = {condition["type"]: condition for condition in before.get("conditions") or []}
+    return [
+        condition
+        for condition in after.get("conditions") or []
+        if (old := known.get(condition["type"])) is not None
+        and (old["status"] == condition["status"]) != (old["lastTransitionTime"] == condition["lastTransitionTime"])
+        and condition["lastTransitionTime"] != format_time(START)
+    ]
+
+
+@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
 @given(situations())
-def test_no_plan_raises(situation: tuple[Observed, ProbeResult | None]) -> None:
-    observed, plan = look(*situation)
-    for write in (write for stage in plan.stages for write in stage):
-        body = getattr(write, "body", None)
-        orjson.dumps(body() if callable(body) else body)
-    for pod in plan.expected_pods:
-        orjson.dumps(pod.build())
-    if plan.status is None:
-        return
-    orjson.dumps(plan.status)
-    assert plan.requeue_after is None or plan.requeue_after >= timedelta(0)
+def test_no_plan_raises_and_each_settles(situation: tuple[Observed, ProbeResult | None]) -> None:
+    """What a plan says is JSON; and planned again on what it has told, a RayJob comes to rest: no two rules undo each other."""
+    observed, answer = situation
+    over = False
+    for _ in range(MOST_STEPS):
+        observed, plan = look(observed, answer)
+        for write in (write for stage in plan.stages for write in stage):
+            body = getattr(write, "body", None)
+            orjson.dumps(body() if callable(body) else body)
+        for pod in plan.expected_pods:
+            orjson.dumps(pod.build())
+        assert plan.requeue_after is None or plan.requeue_after >= timedelta(0)
+        if plan.status is None:
+            return
+        before, status = observed.obj.status, orjson.loads(orjson.dumps(plan.status))
+        assert not wrong_times(before, status)
+        assert not over or status["jobDeploymentStatus"] in ("Complete", "Failed")
+        over = status.get("jobDeploymentStatus") in ("Complete", "Failed")
+        observed = replace(observed, obj=msgspec.structs.replace(observed.obj, status=status))
+    raise AssertionError(f"it never settles: {observed.obj.status}")

@@ -297,7 +297,8 @@ def _cluster_deleted(play: Play) -> None:
 
 def _never_ready(play: Play) -> None:
     play.world.settings["worker"] = "none"
-    play.rest()
+    # A head that submits is watched for a while after the end: its job may come late, and is stopped then.
+    play.rest(400 if play.world.job["spec"]["submissionMode"] == "SidecarMode" else 60)
 
 
 def _nobody_tells(play: Play) -> None:
@@ -394,6 +395,12 @@ def _edited(**changes: Any) -> Callable[[Play], None]:
     return play
 
 
+def _another_mode(play: Play) -> None:
+    """RJ-01: a job is not handed in a second way."""
+    other = "HTTPMode" if play.mode != "HTTPMode" else "K8sJobMode"
+    _edited(submissionMode=other)(play)
+
+
 def _deleted(play: Play) -> None:
     play.run()
     dashboard = play.world.dashboard()
@@ -463,6 +470,7 @@ PLAYS: dict[str, tuple[Callable[[Play], None], dict[str, Any]]] = {
     "suspended after the end": (_suspended_late, {**SUSPENDABLE, "ttlSecondsAfterFinished": 1000}),
     "edited into something invalid while the job runs": (_edited(ttlSecondsAfterFinished=-5), {}),
     "the entrypoint is edited while the job runs": (_edited(entrypoint="python b.py"), {}),
+    "the submission mode is edited while the job runs": (_another_mode, {}),
     "the RayJob is deleted while the job runs": (_deleted, {}),
     "the RayJob is deleted while the dashboard is away": (_deleted_without_dashboard, {}),
 }
@@ -509,7 +517,10 @@ def test_ending(new_world: Make, what: str, mode: str, ending: str, restarts: bo
     _each_attempt_ran_once(play)
     if ending not in ("gone", "second attempt", "Suspended"):
         assert play.world.condition("Finished")[0] == "True"
-        assert not [probe for probe in play.world.plan.probes if not isinstance(probe, StopJobCall)]
+        play.world.now += timedelta(minutes=10)
+        play.rest(3)
+        probes = play.world.plan.probes
+        assert not [probe for probe in probes if not isinstance(probe, StopJobCall)], "it is asked about for ever"
 
 
 def _told(play: Play, *, first: bool) -> str:

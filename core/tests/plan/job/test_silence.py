@@ -6,9 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from kuberay.api.kinds import JOB, POD
+from kuberay.api.kinds import JOB, POD, RAYCLUSTER
 from kuberay.api.names import ANNOTATION_SILENCED
 from kuberay.api.times import format_time
+from kuberay.plan.model import StopJobCall
 
 Make = Callable[..., Any]
 
@@ -152,3 +153,57 @@ def test_after_failing_checks_the_submitter_is_silenced(running: Make) -> None:
     world.run(400)
     assert world.status["reason"] == "JobStatusCheckTimeoutExceeded"
     assert suspended(world)
+
+
+@pytest.mark.parametrize("status", ["SUCCEEDED", "FAILED"])
+def test_a_submitter_that_never_ends_does_not_outlive_the_job(running: Make, status: str) -> None:
+    """RJ-01: when a head that is kept is lost later, the next pod of the submitter would run a finished job again."""
+    world = running()
+    world.set_job(status)
+    world.run(290)
+    assert not suspended(world)
+    world.run(60)
+    assert world.condition("Finished")[0] == "True"
+    assert suspended(world)
+
+
+def test_a_submitter_does_not_outlive_its_cluster(running: Make) -> None:
+    """It would wait for a dashboard for ever, and find the job missing in a cluster that is made again under this name."""
+    world = running()
+    world.delete(RAYCLUSTER, world.status["rayClusterName"])
+    world.run(5)
+    assert world.status["jobDeploymentStatus"] == "Failed"
+    assert suspended(world)
+
+
+@pytest.mark.parametrize("mode", ["K8sJobMode", "HTTPMode", "SidecarMode"])
+def test_a_job_that_reaches_ray_after_the_end_is_stopped(new_world: Make, mode: str) -> None:
+    """Whoever hands the job in may be doing so while a limit passes."""
+    world = new_world(submissionMode=mode, activeDeadlineSeconds=20)
+    world.fail_post = 503
+    if mode == "K8sJobMode":
+        world.until(lambda: (JOB, "j") in world.objects)
+        submitter_pod(world, "present", "Running")
+    world.until(lambda: world.status["jobDeploymentStatus"] == "Failed")
+    world.run(4)
+    world.set_job("RUNNING")
+    world.run(10)
+    assert world.dashboard().jobs[world.status["jobId"]]["status"] == "STOPPED"
+    assert len([post for post in world.dashboard().posts if post.endswith("/stop")]) == 1
+
+
+def test_a_head_that_comes_up_after_the_end_submits_in_vain(new_world: Make) -> None:
+    """SidecarMode: whatever keeps a head from starting may go away long after preRunningDeadlineSeconds."""
+    world = new_world(submissionMode="SidecarMode", preRunningDeadlineSeconds=20)
+    world.settings["head"] = "none"
+    world.run(1000)
+    assert world.status["jobDeploymentStatus"] == "Failed"
+    assert not world.plan.probes
+    world.head_since[world.status["rayClusterName"]] = world.now
+    world.settings["head"] = "ready"
+    world.run(4)
+    world.set_job("RUNNING")
+    world.run(10)
+    assert world.dashboard().jobs[world.status["jobId"]]["status"] == "STOPPED"
+    world.run(400)
+    assert not [probe for probe in world.plan.probes if not isinstance(probe, StopJobCall)]

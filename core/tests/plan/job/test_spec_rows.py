@@ -58,7 +58,7 @@ def test_another_mode_counts_from_the_next_attempt_on(new_world: Make, before: s
         world.run(10)
     # The operator itself submits a few seconds after the head answers; nobody else joins in.
     assert len(submissions(world)) == max(ways, before == "HTTPMode" and not seen)
-    assert {note for note in world.notes("CreatedRayJobSubmitter")} <= {"Created Kubernetes Job default/j"}
+    assert set(world.notes("CreatedRayJobSubmitter")) <= {"Created Kubernetes Job default/j"}
     assert ((JOB, "j") in world.objects) == (before == "K8sJobMode")
     told = {condition["type"]: condition["message"] for condition in world.told}
     if after == "Teleport":
@@ -75,6 +75,36 @@ def test_another_mode_counts_from_the_next_attempt_on(new_world: Make, before: s
         world.end_sidecar(0)
     world.run(10)
     assert (world.status["jobDeploymentStatus"], world.status["succeeded"]) == ("Complete", 1)
+
+
+@pytest.mark.parametrize(("before", "after"), EDITS)
+def test_another_mode_while_the_cluster_starts(new_world: Make, before: str, after: str) -> None:
+    """What was built into the cluster stays there, so the cluster says how its job is handed in."""
+    world = new_world(submissionMode=before, world={"settings": {"head": "ready", "worker": "none"}})
+    world.run(5)
+    world.edit({"spec.submissionMode": after})
+    world.run(3)
+    world.settings["worker"] = "ready"
+    world.run(10)
+    wanted = {"InteractiveMode": "Waiting"}.get(before, "Running")
+    assert world.status["jobDeploymentStatus"] == wanted
+    assert ((JOB, "j") in world.objects) == (before == "K8sJobMode")
+    assert len(world.dashboard().requests) == (before == "HTTPMode")
+
+
+def test_another_mode_while_an_id_is_awaited(new_world: Make) -> None:
+    """6.1, T1: told, and the user's job is followed all the same."""
+    world = new_world(submissionMode="InteractiveMode")
+    world.until(lambda: world.status.get("jobDeploymentStatus") == "Waiting")
+    world.edit({"spec.submissionMode": "K8sJobMode"})
+    world.run(3)
+    (event,) = [event for event in world.events if event.type == "Warning"]
+    assert (event.reason, event.action) == ("InvalidRayJobStatus", "Validate")
+    world.set_job("SUCCEEDED", job_id="told")
+    world.edit({"spec.jobId": "told"})
+    world.run(10)
+    assert (world.status["jobDeploymentStatus"], world.status["jobId"]) == ("Complete", "told")
+    assert submissions(world) == []
 
 
 def test_a_submitter_of_the_former_mode_does_not_submit_to_another_head(running: Make) -> None:
@@ -224,7 +254,7 @@ def test_what_is_over_does_not_run_again(
     refused = {"jobDeploymentStatus": "ValidationFailed", "reason": "ValidationFailed", "message": "no"}
     world.job["status"] = {**world.status, **refused, "jobStatus": job_status}
     world.edit({"spec.entrypoint": "true"})
-    clusters = len([note for note in world.notes("CreatedRayCluster")])
+    clusters = len(world.notes("CreatedRayCluster"))
     world.run(20)
     assert (world.status["jobDeploymentStatus"], world.status.get("reason")) == (state, reason)
     assert (world.status["endTime"], world.status["succeeded"], world.status["failed"]) == (ended, 1, 0)
@@ -328,7 +358,101 @@ def test_the_longest_name(empty_world: type[World], new_world: Make) -> None:
     assert (JOB, name) in world.objects
 
 
+# 3.10
+
+
+@pytest.mark.parametrize("odd", [10**21, 10**17, -(10**17)])
+def test_times_on_no_calendar_are_left_out(running: Make, odd: int) -> None:
+    world = running()
+    before = world.status["rayJobInfo"]
+    world.set_job("SUCCEEDED")
+    world.dashboard().jobs[world.status["jobId"]] |= {"start_time": odd, "end_time": odd}
+    world.end_submitter("succeeded")
+    world.run(10)
+    assert (world.status["jobDeploymentStatus"], world.status["rayJobInfo"]) == ("Complete", before)
+
+
+# 3.8
+
+
+@pytest.mark.parametrize("mode", ["K8sJobMode", "HTTPMode", "InteractiveMode"])
+def test_a_shared_cluster_that_cannot_be_asked_gets_no_job(new_world: Make, mode: str) -> None:
+    world = new_world(clusterSelector={"ray.io/cluster": "shared"}, submissionMode=mode)
+    options = {"mode": "token", "enableK8sTokenAuth": True}
+    world.create({**SHARED, "metadata": {"name": "shared"}, "spec": {**CLUSTER_SPEC, "authOptions": options}})
+    world.run(10)
+    (told,) = world.told
+    assert (told["type"], told["reason"]) == ("PodsWaiting", "DashboardNotAccessible")
+    assert "authOptions.enableK8sTokenAuth" in told["message"]
+    assert (world.status["jobDeploymentStatus"], submissions(world)) == ("Initializing", [])
+    assert world.plan.probes == []
+
+
+def test_a_shared_cluster_with_a_token_is_asked_with_its_secret(new_world: Make) -> None:
+    """The Secret's name: the user's, or the cluster's, shortened as names of children are."""
+    for secret, name, wanted in (("own", "shared", "own"), ("", "9" * 53, "r" + "9" * 49)):
+        world = new_world(clusterSelector={"ray.io/cluster": name}, submissionMode="HTTPMode")
+        options = {"mode": "token", **({"secretName": secret} if secret else {})}
+        world.create({**SHARED, "metadata": {"name": name}, "spec": {**CLUSTER_SPEC, "authOptions": options}})
+        world.until(lambda world=world: world.status.get("jobStatus") == "RUNNING")
+        assert {
+            probe.auth and (probe.auth.namespace, probe.auth.name, probe.auth.key) for probe in world.plan.probes
+        } == {(NS, wanted, "auth_token")}
+
+
 # 7.1
+
+NOTES = {
+    ("Normal", "CreatedRayCluster", "Create"): f"Created RayCluster {NS}/C",
+    ("Normal", "CreatedRayJobSubmitter", "Create"): f"Created Kubernetes Job {NS}/j",
+    ("Normal", "CreatedService", "Create"): f"Created the service {NS}/j-head-svc",
+    ("Normal", "UpdatedService", "Update"): f"Updated the service {NS}/j-head-svc",
+    ("Normal", "DeletedRayCluster", "Delete"): f"Deleted cluster {NS}/C",
+    ("Normal", "DeletedRayJobSubmitter", "Delete"): f"Deleted submitter K8s Job {NS}/j",
+}
+
+
+def test_events_of_a_retried_job(running: Make) -> None:
+    """Type, reason, action and note; none marks a transition, an end, a retry or the deletion of the RayJob itself."""
+    world = running(backoffLimit=1, shutdownAfterJobFinishes=True)
+    first = world.status["rayClusterName"]
+    world.settings.pop("job")
+    world.set_job("FAILED", "line 1\nline 2")
+    world.end_submitter("succeeded")
+    world.until(lambda: world.status["failed"] == 1 and world.status["jobDeploymentStatus"] == "Running")
+    second = world.status["rayClusterName"]
+    world.set_job("SUCCEEDED")
+    world.end_submitter("succeeded")
+    world.run(10)
+    assert world.status["jobDeploymentStatus"] == "Complete"
+    told = [
+        ((event.type, event.reason, event.action), event.note.replace(first, "C").replace(second, "C"))
+        for event in world.events
+    ]
+    assert set(told) == set(NOTES.items())
+    assert [reason for (_, reason, _), _ in told] == [
+        "CreatedRayCluster",
+        "CreatedRayJobSubmitter",
+        "CreatedService",
+        "DeletedRayCluster",
+        "DeletedRayJobSubmitter",
+        "CreatedRayCluster",
+        "CreatedRayJobSubmitter",
+        "UpdatedService",
+        "DeletedRayCluster",
+    ]
+
+
+def test_a_missing_shared_cluster_is_told_once(new_world: Make) -> None:
+    world = new_world(clusterSelector={"ray.io/cluster": "shared"})
+    world.run(20)
+    (event,) = world.events
+    assert (event.type, event.reason, event.action, event.note) == (
+        "Warning",
+        "RayClusterNotFound",
+        "Validate",
+        f"RayCluster {NS}/shared set in the clusterSelector is not found. It must be created manually",
+    )
 
 
 def test_a_head_service_that_cannot_be_updated_is_told_as_such(running: Make) -> None:

@@ -262,7 +262,39 @@ def test_the_body_of_a_submission_over_http() -> None:
     assert submit_request(RayJobSpec.parse({}), "") == {"entrypoint": ""}
 
 
-@pytest.mark.parametrize("text", ['{"r1": "string"}', "[1]", "{", '{"r1": true}'])
+def test_the_users_id_is_one_word_to_the_shell() -> None:
+    tokens = command(BJ, job_id="a b; echo $HOME")
+    assert after(tokens, "--submission-id") == "'a b; echo $HOME'"
+    assert tokens.count("'a b; echo $HOME'") == 3
+    assert submit_request(RayJobSpec.parse({}), "a b")["submission_id"] == "a b"
+
+
+def test_resources_of_several_lines_stay_json() -> None:
+    tokens = command({**BJ, "entrypointResources": '{\n  "a": 1,\n  "b": 0.5\n}\n'})
+    assert after(tokens, "--entrypoint-resources") == '"{\\"a\\": 1, \\"b\\": 0.5}"'
+    broken = command({**BJ, "entrypointResources": "{\n"})
+    assert after(broken, "--entrypoint-resources") == '"{\\n"'
+
+
+def test_a_runtime_environment_of_nothing_is_null_for_the_client_and_absent_over_http() -> None:
+    for text in ("null", "# nothing\n"):
+        assert after(command({**BJ, "runtimeEnvYAML": text}), "--runtime-env-json") == '"null"'
+        assert "runtime_env" not in submit_request(RayJobSpec.parse({"runtimeEnvYAML": text}), "id")
+
+
+def test_numbers_are_sent_as_numbers() -> None:
+    spec = {"entrypointNumCpus": 1, "entrypointNumGpus": 0, "entrypointResources": '{"r": 2}', "metadata": {"n": "1"}}
+    body = submit_request(RayJobSpec.parse(spec), "id")
+    assert json.loads(json.dumps(body)) == {
+        "entrypoint": "",
+        "submission_id": "id",
+        "entrypoint_num_cpus": 1,
+        "entrypoint_resources": {"r": 2},
+        "metadata": {"n": "1"},
+    }
+
+
+@pytest.mark.parametrize("text", ['{"r1": "string"}', "[1]", "{", '{"r1": true}', '{"r1": NaN}', "[" * 100_000])
 def test_resources_must_be_numbers(text: str) -> None:
     with pytest.raises(SubmitCommandError, match=r"spec\.entrypointResources"):
         submit_request(RayJobSpec.parse({"entrypointResources": text}), "")

@@ -234,7 +234,17 @@ def test_grace_period_after_the_end(running: Make, status: str, state: str) -> N
     passes = world.passes
     world.until(lambda: world.status["jobDeploymentStatus"] != "Running")
     assert states(world)[-1] == (state, status, GRACE)
-    assert world.passes - passes <= 2, "it was polled instead of waited for"
+    assert world.passes - passes <= 3, "it was polled instead of waited for"
+
+
+def test_an_end_without_a_time_has_a_grace_period_too(running: Make) -> None:
+    world = running()
+    world.set_job("SUCCEEDED")
+    del world.dashboard().jobs[world.status["jobId"]]["end_time"]
+    world.run(250)
+    assert (world.status["jobDeploymentStatus"], world.status["jobStatus"]) == ("Running", "SUCCEEDED")
+    world.run(100)
+    assert states(world)[-1] == ("Complete", "SUCCEEDED", GRACE)
 
 
 def test_an_operator_that_was_away_does_not_force_an_end(running: Make) -> None:
@@ -718,7 +728,9 @@ def test_an_unknown_state_is_left_alone(new_world: Make) -> None:
     world.set_status(jobDeploymentStatus="Imagined")
     plan = world.decide()
     assert plan.stages == []
-    assert plan.status is None
+    assert "Imagined" in plan.waiting
+    assert plan.status is not None
+    assert plan.status["jobDeploymentStatus"] == "Imagined"
 
 
 def test_creates_come_with_their_events(new_world: Make) -> None:

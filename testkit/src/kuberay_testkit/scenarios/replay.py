@@ -16,6 +16,8 @@ QUIET = 1.5
 MOST = 40.0
 """Seconds after which it is taken anyway."""
 TIMEOUT = 60.0
+REACTION = 0.3
+"""Seconds between what was waited for and what is done then: nobody outside reacts within a millisecond."""
 
 
 async def replay(world: ScenarioWorld, *, patience: float = 1.0) -> Played:
@@ -51,6 +53,7 @@ async def _play(world: ScenarioWorld, step: Step, patience: float) -> None:
         case "wait":
             seconds = float(value.get("timeout", TIMEOUT)) * patience
             await world.until(lambda: _reached(world, value), seconds, str(value))
+            await asyncio.sleep(REACTION)
         case "sleep":
             await asyncio.sleep(float(value))
             world.verify()

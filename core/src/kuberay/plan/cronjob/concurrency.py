@@ -21,7 +21,8 @@ def held_by(policy: ConcurrencyPolicy | None, active: Sequence[RayObject], tick:
         return ""
     # One that is being deleted still has its pods.
     running = ", ".join(job.name for job in active[:3]) + (", …" if len(active) > 3 else "")
-    return f"the start of {format_time(tick)} waits: concurrencyPolicy is Forbid and {running} has not ended"
+    have = "has" if len(active) == 1 else "have"
+    return f"the start of {format_time(tick)} waits: concurrencyPolicy is Forbid and {running} {have} not ended"
 
 
 def replaced(policy: ConcurrencyPolicy | None, active: Sequence[RayObject]) -> list[Write]:

@@ -48,9 +48,8 @@ def skipped(ticks: Ticks, base: datetime, tick: datetime) -> str:
     missed = ticks.count(base, tick, _MOST)
     if not missed:
         return ""
+    first, latest = format_time(ticks.after(base)), f"the latest one, {format_time(tick)}"
+    if missed == 1:
+        return f"the start of {first} was missed and is given up for {latest}"
     many = f"more than {_MOST - 1}" if missed == _MOST else str(missed)
-    starts = "start" if missed == 1 else "starts"
-    return (
-        f"{many} {starts} from {format_time(ticks.after(base))} on were missed and are given up for the latest one, "
-        f"{format_time(tick)}"
-    )
+    return f"{many} starts from {first} on were missed and are given up for {latest}"

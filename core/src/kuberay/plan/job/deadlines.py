@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 
-from kuberay.api.job import JobFailedReason
+from kuberay.api.job import JobDeploymentStatus, JobFailedReason
 from kuberay.plan.job.draft import Draft
 
 SUBMITTER_GRACE = timedelta(seconds=30)
@@ -50,6 +50,21 @@ def _since_start(
         reason,
         f"The RayJob has passed the {field}. StartTime: {start:%Y-%m-%d %H:%M:%S} +0000 UTC. {title}: {seconds}",
     )
+
+
+def until_next(draft: Draft) -> timedelta | None:
+    """How long it is until a limit of the present state passes; None when there is none to come."""
+    limits = {
+        JobDeploymentStatus.INITIALIZING: (draft.spec.active_deadline_seconds, draft.spec.pre_running_deadline_seconds),
+        JobDeploymentStatus.WAITING: (draft.spec.active_deadline_seconds, draft.spec.pre_running_deadline_seconds),
+        JobDeploymentStatus.RUNNING: (draft.spec.active_deadline_seconds,),
+    }
+    start = draft.time("startTime")
+    seconds = limits.get(draft.state, ()) if draft.state is not None else ()
+    if start is None:
+        return None
+    left = (start + timedelta(seconds=limit) - draft.now for limit in seconds if limit)
+    return min((time for time in left if time > timedelta(0)), default=None)
 
 
 def passed(draft: Draft, deadline: datetime) -> bool:

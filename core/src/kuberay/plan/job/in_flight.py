@@ -21,7 +21,7 @@ WITHDRAWAL = timedelta(seconds=45)
 """How long a submitter Job is waited for that was told to end: its pod has 30 s for it."""
 
 POST_FLIGHT = timedelta(seconds=10)
-"""How long a request that hands in a job may be under way."""
+"""How long a request that hands in a job may be under way, be it from a pod that was ended at once."""
 
 
 def may_come_yet(draft: Draft, cluster: RayObject, since: datetime) -> bool:
@@ -33,7 +33,9 @@ def may_come_yet(draft: Draft, cluster: RayObject, since: datetime) -> bool:
     else:
         submitter = look_at_job(draft) if draft.mode.submitter_job else None
         job = submitter.job if submitter is not None and submitter.finished_at is None else None
-        over = job is None or _rests(draft, job) or deadlines.passed(draft, since + WITHDRAWAL)
+        # A pod that is gone for the API server may be alive on its node for some seconds more.
+        rests = job is not None and _rests(draft, job) and deadlines.passed(draft, since + POST_FLIGHT)
+        over = job is None or rests or deadlines.passed(draft, since + WITHDRAWAL)
     return not over and not _is_there(draft, cluster)
 
 

@@ -113,9 +113,17 @@ def _take_over(draft: Draft, result: ProbeResult) -> None:
     status["message"] = bounded(info.get("message") or "")
     status["reason"] = ""
     times = {"startTime": info.get("start_time"), "endTime": info.get("end_time")}
-    told = {key: format_time(from_milliseconds(value)) for key, value in times.items() if value}
+    told = {key: moment for key, value in times.items() if value and (moment := _moment(value))}
     if told:
         status["rayJobInfo"] = {**(status.get("rayJobInfo") or {}), **told}
+
+
+def _moment(milliseconds: int) -> str:
+    """The time as a status has it; empty for one that is on no calendar."""
+    try:
+        return format_time(from_milliseconds(milliseconds))
+    except (ValueError, OverflowError, OSError):
+        return ""
 
 
 def checks_timed_out(draft: Draft, *results: ProbeResult | None) -> str | None:

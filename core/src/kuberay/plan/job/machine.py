@@ -8,7 +8,17 @@ from __future__ import annotations
 from kuberay.api.conditions import TRUE, JobCondition, set_condition
 from kuberay.api.job import JobDeploymentStatus, RayJobSpec
 from kuberay.api.names import MANAGED_BY
-from kuberay.plan.job import acceptance, conditions, deletion, finished, live_edits, running, starting, stopping
+from kuberay.plan.job import (
+    acceptance,
+    conditions,
+    deadlines,
+    deletion,
+    finished,
+    live_edits,
+    running,
+    starting,
+    stopping,
+)
 from kuberay.plan.job.draft import Draft
 from kuberay.plan.job.expected import expected_pods
 from kuberay.plan.job.persistence import status_to_write
@@ -57,6 +67,9 @@ def plan_job(observed: Observed) -> Plan:
         handler = _HANDLERS.get(draft.state) if draft.state is not None else None
         if handler is not None:
             handler(draft)
+        else:
+            state = draft.status.get("jobDeploymentStatus")
+            draft.hold("UnknownState", f"status.jobDeploymentStatus is {state}, which is no state of a RayJob")
         live_edits.follow_edits(draft)
         draft.plan.expected_pods = expected_pods(draft)
         conditions.tell(draft)
@@ -78,4 +91,6 @@ def _after_failure(observed: Observed, failure: WriteFailure) -> Plan:
     status = None
     if not observed.obj.deleting:
         status = status_to_write(stored, {**stored, "conditions": found}, observed.now)
-    return Plan(status=status, waiting=sentence)
+    spec = acceptance.read_spec(observed.obj)
+    look_by = deadlines.until_next(Draft.start(observed, spec)) if isinstance(spec, RayJobSpec) else None
+    return Plan(status=status, waiting=sentence, look_by=look_by)

@@ -91,6 +91,12 @@ def head_service_of(cluster: RayObject) -> str:
     return names.head_service_name(cluster.name, custom.get("name") or "")
 
 
+def only_kubernetes_tokens(cluster: RayObject) -> bool:
+    """Whether the cluster has Kubernetes judge who asks it (3.8); a RayJob meets such a one through its clusterSelector."""
+    options = cluster.spec.get("authOptions") or {}
+    return options.get("mode") == "token" and bool(options.get("enableK8sTokenAuth"))
+
+
 def dashboard_url(draft: Draft, cluster: RayObject) -> str | None:
     """``host:port`` of the cluster's dashboard, without a scheme; None while its head service does not offer one."""
     custom = ((cluster.spec.get("headGroupSpec") or {}).get("headService") or {}).get("metadata") or {}

@@ -5,8 +5,12 @@ Source: spec rayjob.md 2.4. Where KubeRay forces an end before asking the dashbo
 
 from __future__ import annotations
 
+from datetime import datetime
+
+from kuberay.api.conditions import JobCondition, find_condition
 from kuberay.api.job import JobDeploymentStatus, JobFailedReason, JobStatus
 from kuberay.api.objects import RayObject
+from kuberay.api.times import parse_time
 from kuberay.plan.job import deadlines, hook_calls
 from kuberay.plan.job.draft import Draft
 from kuberay.plan.job.head_service import job_head_service
@@ -116,13 +120,22 @@ def _ended(draft: Draft, cluster: RayObject | None, submitter: Submitter | None)
         else:
             leave_for_later(draft)
         return
-    ended_at = draft.time("rayJobInfo", "endTime")
-    grace = draft.observed.config.job_transition_grace
-    overdue = ended_at is not None and deadlines.passed(draft, ended_at + grace)
-    if overdue or deadlines.active_deadline(draft) is not None:
+    ended_at = draft.time("rayJobInfo", "endTime") or _told_at(draft)
+    if deadlines.passed(draft, ended_at + draft.observed.config.job_transition_grace) or deadlines.active_deadline(draft) is not None:
         end_with_ray_job(draft, JobFailedReason.TRANSITION_GRACE_PERIOD_EXCEEDED, deadlines.TRANSITION_MESSAGE)
         return
     draft.wait("the Ray job has ended, its submitter has not")
+
+
+def _told_at(draft: Draft) -> datetime:
+    """About when Ray told of an end whose time it does not tell."""
+    if draft.obj.status.get("jobStatus") != draft.status.get("jobStatus"):
+        return draft.now
+    condition = find_condition(draft.status.get("conditions") or (), JobCondition.RUNNING) or {}
+    try:
+        return parse_time(str(condition.get("lastTransitionTime")))
+    except ValueError:
+        return draft.now
 
 
 def _decided_by_submitter(draft: Draft, submitter: Submitter, result: ProbeResult | None) -> bool:

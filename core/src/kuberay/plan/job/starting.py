@@ -5,7 +5,7 @@ Source: spec rayjob.md 2.2 (New, Initializing, Waiting), 4.1, 4.2.
 
 from __future__ import annotations
 
-from kuberay.api.conditions import FALSE, JobCondition
+from kuberay.api.conditions import FALSE, ClusterCondition, JobCondition, is_true
 from kuberay.api.job import JobDeploymentStatus, JobFailedReason
 from kuberay.api.kinds import JOB, RAYCLUSTER, RAYJOB
 from kuberay.api.names import RAYJOB_FINALIZER
@@ -24,6 +24,7 @@ from kuberay.plan.job.ray_cluster import (
     copy_cluster_status,
     dashboard_url,
     find_cluster,
+    only_kubernetes_tokens,
     owned_by,
 )
 from kuberay.plan.job.submit_command import SubmitCommandError
@@ -36,6 +37,12 @@ from kuberay.plan.model import Create, Event, Patch
 def begin(draft: Draft) -> None:
     """New: the finalizer, then the identifiers of the attempt. Nothing is created before they are stored."""
     obj, status = draft.obj, draft.status
+    if look_at_job(draft).job is not None:
+        # Of an attempt that was not taken down: refused by KubeRay, or its status was edited. A submitter that it leaves
+        # behind would pass for the one of the next attempt.
+        status["jobDeploymentStatus"] = JobDeploymentStatus.SUSPENDING.value
+        draft.wait("what is left of an attempt before must be gone first")
+        return
     if RAYJOB_FINALIZER not in obj.metadata.finalizers:
         draft.write(
             Patch(
@@ -108,6 +115,12 @@ def _get_cluster(draft: Draft, cleared: bool) -> None:
         return
     if not cleared:
         return
+    if draft.mode.sidecar and is_true(
+        (draft.status.get("rayClusterStatus") or {}).get("conditions") or (), ClusterCondition.HEAD_STARTED
+    ):
+        # The head of a second cluster would be a second submitter of this attempt (RJ-10).
+        fail(draft, JobFailedReason.APP_FAILED, f"RayCluster {where} was deleted after its head had started")
+        return
     try:
         body = build_cluster(draft)
     except SubmitCommandError as error:
@@ -142,6 +155,11 @@ def _use_cluster(draft: Draft, cluster: RayObject) -> None:
     where = f"{cluster.namespace}/{cluster.name}"
     mode = draft.mode
     copy_cluster_status(draft, cluster)
+    if only_kubernetes_tokens(cluster):
+        # Handed in, the job could never be followed, and would count as failed whatever it does.
+        words = "takes Kubernetes tokens only (authOptions.enableK8sTokenAuth), with which this operator cannot ask for a job"
+        draft.hold("DashboardNotAccessible", f"RayCluster {where} {words}")
+        return
     if mode.sidecar and _sidecar_is_ahead(draft, cluster):
         return
     if not draft.status.get("dashboardURL"):
