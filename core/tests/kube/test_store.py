@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 from kuberay.api.kinds import POD, SERVICE, Kind
 from kuberay.api.objects import Object, from_dict
@@ -247,3 +249,21 @@ def test_mark_replaces_the_same_version_silently_and_only_the_same_object() -> N
     assert marked.metadata.labels == {"marked": "yes"}
     assert heard.changes == []
     assert store.upsert(POD, pod("a", 6, owner="o1")), "the event that follows is news"
+
+
+def test_a_version_from_before_a_marked_delete_does_not_bring_the_object_back_to_life() -> None:
+    """A pod was deleted by what was known of it; the news that it runs is older than the delete, and arrives later."""
+    store = Store()
+    store.upsert(POD, pod("a", 1, uid="u"))
+    held_now = store.get(POD, "ns", "a")
+    assert held_now is not None
+    metadata = msgspec.structs.replace(held_now.metadata, deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC))
+    store.mark(POD, msgspec.structs.replace(held_now, metadata=metadata))
+    assert store.upsert(POD, pod("a", 2, uid="u"))
+    found = store.get(POD, "ns", "a")
+    assert found is not None
+    assert found.deleting
+    store.upsert(POD, pod("a", 3, uid="other"))
+    found = store.get(POD, "ns", "a")
+    assert found is not None
+    assert not found.deleting

@@ -76,6 +76,9 @@ class Store:
             return False
         if before is not None:
             self._unindex(kind, before)
+            if before.uid == obj.uid and before.deleting and not obj.deleting:
+                # A deletion is never taken back; this version is from before a delete that was marked.
+                obj.metadata.deletion_timestamp = before.metadata.deletion_timestamp
             if isinstance(obj, RayObject) and isinstance(before, RayObject) and obj.same_spec_as(before):
                 # Most new versions are status writes: keep one copy of the spec, and what was made of it.
                 obj.spec, obj.parsed = before.spec, before.parsed
