@@ -135,6 +135,8 @@ class JobInfoProbe:
     """Head service name, for access through the API server's proxy."""
     auth: AuthSecret | None = None
     interval: timedelta = timedelta(seconds=3)
+    asked_for: str = ""
+    """Another value is another question, and so asked at once: for an answer that must not be older than now."""
 
 
 @dataclass(frozen=True, slots=True)

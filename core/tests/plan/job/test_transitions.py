@@ -758,3 +758,17 @@ def test_identifiers_that_somebody_removed_are_stored_before_they_are_used(new_w
     assert plan.status[missing]
     world.set_status()
     world.until(lambda: world.status["jobDeploymentStatus"] == "Running")
+
+
+def test_clocks_of_nodes_do_not_judge(running: Make) -> None:
+    """A submitter whose node is late by a minute has ended a minute ago, it seems; Ray has not been asked since."""
+    world = running(submissionMode="SidecarMode")
+    world.run(4)
+    world.now -= timedelta(seconds=60)
+    world.end_sidecar(0)
+    world.now += timedelta(seconds=60)
+    world.set_job("SUCCEEDED")
+    world.reconcile()
+    assert world.status["jobDeploymentStatus"] == "Running"
+    world.run(1)
+    assert (world.status["jobDeploymentStatus"], world.status["jobStatus"]) == ("Complete", "SUCCEEDED")

@@ -102,6 +102,9 @@ class Deletes:
         if not stored.metadata.get("finalizers"):
             self._env.store.remove(stored)
             return
+        if stored.metadata.get("deletionGracePeriodSeconds") == 0:
+            # Said already; a change that changes nothing would be news for ever, and time would stand still.
+            return
         body = stored.copy()
         body["metadata"]["deletionGracePeriodSeconds"] = 0
         self._env.store.put(key, body, stored.claims)

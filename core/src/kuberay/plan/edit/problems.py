@@ -16,7 +16,7 @@ from kuberay.api.structural import structural_problems, transition_problems
 from kuberay.api.validation.cluster import validate_cluster
 from kuberay.api.validation.cronjob import validate_cronjob
 from kuberay.api.validation.job import validate_job
-from kuberay.plan.job.submit_command import SubmitCommandError, check_metadata
+from kuberay.plan.job.submit_command import unsubmittable
 
 Manifest = Mapping[str, Any]
 
@@ -45,21 +45,18 @@ def _operator_problems(manifest: Manifest, gates: Mapping[str, bool]) -> list[Pr
     )
     match manifest.get("kind"):
         case "RayJob":
-            return [*validate_job(name, labels, annotations, spec, gates), *_version_problems(spec)]
+            return [*validate_job(name, labels, annotations, spec, gates), *_submission_problems(spec)]
         case "RayCronJob":
             return validate_cronjob(name, annotations, spec, gates)
     return validate_cluster(name, labels, annotations, spec, gates)
 
 
-def _version_problems(spec: Manifest) -> list[Problem]:
-    """What the operator finds besides the rules of the spec: a Ray that is too old for ``spec.metadata``."""
+def _submission_problems(spec: Manifest) -> list[Problem]:
+    """What the operator finds besides the rules of the spec."""
     try:
-        check_metadata(RayJobSpec.parse(dict(spec)))
-    except SubmitCommandError as error:
-        return [Problem("spec.metadata", str(error))]
+        return unsubmittable(RayJobSpec.parse(dict(spec)))
     except ValidationError:
         return []  # told by the rules of the spec
-    return []
 
 
 def _once(problems: list[Problem]) -> list[Problem]:

@@ -18,7 +18,7 @@ from kuberay.plan.job.draft import Draft
 from kuberay.plan.job.hook_calls import job_context
 from kuberay.plan.job.ray_cluster import alive, find_cluster
 from kuberay.plan.job.starting import begin
-from kuberay.plan.job.submit_command import SubmitCommandError, check_metadata
+from kuberay.plan.job.submit_command import unsubmittable
 
 
 def read_spec(obj: RayObject) -> RayJobSpec | list[Problem]:
@@ -39,10 +39,7 @@ def problems_of(draft: Draft) -> list[Problem]:
     problems = validate_job(
         obj.name, obj.metadata.labels, obj.metadata.annotations, spec, draft.observed.gates, obj.status
     )
-    try:
-        check_metadata(spec)
-    except SubmitCommandError as error:
-        problems.append(Problem("spec.metadata", str(error)))
+    problems += unsubmittable(spec)
     found, failures = draft.observed.hooks.validate(job_context(draft))
     draft.blame(list(failures))
     return [*problems, *found]

@@ -6,6 +6,7 @@ Source: spec rayjob.md 2.4 (10, 11) and 3.9. Nothing here waits: answers arrive 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from kuberay.api import names
@@ -62,14 +63,17 @@ def access(draft: Draft, cluster: RayObject | None) -> tuple[str, AuthSecret | N
     return head_service_of(cluster), auth
 
 
-def ask(draft: Draft, cluster: RayObject | None, *, submitting: bool = False) -> ProbeResult | None:
+def ask(draft: Draft, cluster: RayObject | None, *, submitting: bool = False, anew: bool = False) -> ProbeResult | None:
     """Keep the question going and take over its last answer; returns that answer.
 
     While the operator itself is *submitting*, an answer that the job is not known does not end a streak of failures.
+    *anew*: the submitter was seen to have ended, and only what is asked from then on counts, whatever clocks say.
     """
     probe = job_info_probe(draft, cluster)
     if probe is None:
         return None
+    if anew and not draft.ray_job_ended:
+        probe = replace(probe, asked_for="the submitter's end")
     draft.want(probe)
     result = draft.observed.probes.get(probe)
     if result is None:

@@ -42,12 +42,17 @@ def run(draft: Draft) -> None:
     if cluster is not None and not draft.status.get("dashboardURL"):
         # A status that somebody edited.
         draft.status["dashboardURL"] = dashboard_url(draft, cluster)
-    result = ask(draft, cluster, submitting=mode.posts and not submitted(draft))
+    submitter = look_at_submitter(draft, cluster)
+    result = ask(
+        draft,
+        cluster,
+        submitting=mode.posts and not submitted(draft),
+        anew=submitter is not None and submitter.finished_at is not None,
+    )
     late = None if draft.ray_job_ended else deadlines.active_deadline(draft)
     if late is not None:
         fail(draft, *late)
         return
-    submitter = look_at_submitter(draft, cluster)
     copy_cluster_status(draft, cluster)
     guard_submitter(draft, cluster, submitter, result)
     if draft.ray_job_ended:
@@ -121,7 +126,10 @@ def _ended(draft: Draft, cluster: RayObject | None, submitter: Submitter | None)
             leave_for_later(draft)
         return
     ended_at = draft.time("rayJobInfo", "endTime") or _told_at(draft)
-    if deadlines.passed(draft, ended_at + draft.observed.config.job_transition_grace) or deadlines.active_deadline(draft) is not None:
+    if (
+        deadlines.passed(draft, ended_at + draft.observed.config.job_transition_grace)
+        or deadlines.active_deadline(draft) is not None
+    ):
         end_with_ray_job(draft, JobFailedReason.TRANSITION_GRACE_PERIOD_EXCEEDED, deadlines.TRANSITION_MESSAGE)
         return
     draft.wait("the Ray job has ended, its submitter has not")

@@ -13,6 +13,8 @@ from typing import Any
 
 from kuberay.api import runtime_env
 from kuberay.api.job import RayJobSpec
+from kuberay.api.problems import Problem
+from kuberay.plan.job.modes import mode_of
 from kuberay.plan.job.quoting import double_quoted, entrypoint_arguments
 
 _SEMVER = re.compile(r"v?(\d+)(?:\.(\d+))?(?:\.(\d+))?(-[0-9A-Za-z.-]+)?(\+[0-9A-Za-z.-]+)?")
@@ -52,6 +54,22 @@ def check_metadata(spec: RayJobSpec) -> None:
     release = tuple(int(part or 0) for part in match.group(1, 2, 3))
     if match[4] or release < _METADATA_SINCE:
         raise SubmitCommandError(f"spec.metadata needs Ray 2.6.0 or newer, spec.rayClusterSpec.rayVersion is {version}")
+
+
+def unsubmittable(spec: RayJobSpec) -> list[Problem]:
+    """What keeps a job from ever being submitted, though each field is well-formed."""
+    problems = []
+    try:
+        check_metadata(spec)
+    except SubmitCommandError as error:
+        problems.append(Problem("spec.metadata", str(error)))
+    # A command line takes any text; what Ray says to it shows in the submitter's log.
+    if mode_of(spec).posts and spec.entrypoint_resources:
+        try:
+            _resources(spec.entrypoint_resources)
+        except SubmitCommandError as error:
+            problems.append(Problem("spec.entrypointResources", str(error)))
+    return problems
 
 
 def http_address(dashboard_url: str) -> str:
