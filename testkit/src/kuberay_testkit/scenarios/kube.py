@@ -6,6 +6,7 @@ The cluster has no nodes: pods get their status from the scenario's world, Jobs 
 from __future__ import annotations
 
 import asyncio
+import copy
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -57,7 +58,7 @@ async def play_on_server(
     async def one(scenario: Scenario) -> tuple[str, Result]:
         name = re.sub(r"[^a-z0-9]+", "-", scenario.name)
         async with limit, _namespace(client, name):
-            worlds[name] = ScenarioWorld(scenario, client, SystemClock(), name, follower)
+            worlds[name] = ScenarioWorld(_with_longer_stages(scenario), client, SystemClock(), name, follower)
             try:
                 return scenario.name, await replay(worlds[name], patience=PATIENCE)
             except Exception as error:  # noqa: BLE001 - told for this scenario, while the others go on
@@ -70,6 +71,17 @@ async def play_on_server(
     finally:
         await follower.stop()
         await transport.close()
+
+
+def _with_longer_stages(scenario: Scenario) -> Scenario:
+    """The scenario with `PATIENCE` times as long between the stages of its ``deletionRules``: checkpoints lie in between,
+    and no object says how long a stage was."""
+    manifests = copy.deepcopy([dict(manifest) for manifest in scenario.manifests])
+    for manifest in manifests:
+        for rule in (manifest["spec"].get("deletionStrategy") or {}).get("deletionRules") or ():
+            condition = rule["condition"]
+            condition["ttlSeconds"] = int(condition.get("ttlSeconds", 0) * PATIENCE)
+    return replace(scenario, manifests=manifests)
 
 
 @asynccontextmanager
