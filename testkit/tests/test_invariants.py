@@ -141,20 +141,35 @@ def test_two_clusters_of_one_job(lab: Lab) -> None:
         lab.server.create(manifest)
 
 
-def test_a_second_submitter(lab: Lab) -> None:
-    lab.watch(invariants.OneSubmitter())
+def _submitter_job(lab: Lab) -> dict[str, Any]:
     job = lab.server.create(build_rayjob("job"))
     lab.server.set_status(RAYJOB, "default", "job", {"jobId": "1"})
-    manifest = {
+    return {
         "apiVersion": "batch/v1",
         "kind": "Job",
         "metadata": {"name": "job", "ownerReferences": [reference(job)]},
+        "spec": {"template": {"spec": {**build_pod_template()["spec"], "restartPolicy": "Never"}}},
     }
-    manifest["spec"] = {"template": {"spec": {**build_pod_template()["spec"], "restartPolicy": "Never"}}}
-    lab.server.create(manifest)
+
+
+def test_a_second_submitter(lab: Lab) -> None:
+    lab.watch(invariants.OneSubmitter(OPERATORS))
+    manifest = _submitter_job(lab)
+    with lab.operator() as server:
+        server.create(manifest)
+        server.delete(JOB, "default", "job", propagation="Background")
+        with pytest.raises(AssertionError, match="a second submitter of RayJob job for job 1"):
+            server.create(manifest)
+
+
+def test_a_submitter_in_place_of_one_that_somebody_else_deleted(lab: Lab) -> None:
+    lab.watch(invariants.OneSubmitter(OPERATORS))
+    manifest = _submitter_job(lab)
+    with lab.operator() as server:
+        server.create(manifest)
     lab.server.delete(JOB, "default", "job", propagation="Background")
-    with pytest.raises(AssertionError, match="a second submitter of RayJob job for job 1"):
-        lab.server.create(manifest)
+    with lab.operator() as server:
+        server.create(manifest)
 
 
 def test_touching_what_belongs_to_others(lab: Lab) -> None:
