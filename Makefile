@@ -52,6 +52,10 @@ cluster-build:
 demo: sync ## a Ray job on a real Kubernetes through our operator; CONTEXT=name uses an existing cluster
 	@$(BIN)/python -m dev.demo.run up --context "$(CONTEXT)" --image "$(IMAGE)" --ray-image "$(RAY_IMAGE)"
 
+.PHONY: demo-serve
+demo-serve: sync ## a Serve app upgraded step by step through a gateway, while requests are sent and counted
+	@$(BIN)/python -m dev.demo.run serve --context "$(CONTEXT)"
+
 .PHONY: demo-down
 demo-down: sync ## remove everything the demo made
 	@$(BIN)/python -m dev.demo.run down --context "$(CONTEXT)"
@@ -68,7 +72,7 @@ test-all: ## as `test`, with the long simulation and every end-to-end test
 
 .PHONY: test-unit
 test-unit: sync ## unit tests of core, plugins and testkit
-	@$(BIN)/pytest -q $(UNIT_PATHS) $(PYTEST)
+	@$(BIN)/pytest -q -n 2 $(UNIT_PATHS) $(PYTEST)
 
 .PHONY: test-packaging
 test-packaging: sync ## build every wheel and install each alone
@@ -76,24 +80,24 @@ test-packaging: sync ## build every wheel and install each alone
 
 .PHONY: test-sim
 test-sim: sync ## the real runtime on a simulated Kubernetes, with faults: a few seeds
-	@PYTHONHASHSEED=0 $(BIN)/pytest -q tests/sim $(PYTEST)
+	@PYTHONHASHSEED=0 $(BIN)/pytest -q -n 2 --dist worksteal tests/sim $(PYTEST)
 
 .PHONY: sim
 sim: sync ## as test-sim, then many seeds of random scripts until STEPS steps are made; SEED=n plays only that one
-	@if [ -z "$(SEED)" ]; then PYTHONHASHSEED=0 $(BIN)/pytest -q tests/sim $(PYTEST); fi
-	$(BIN)/python -m kuberay_testkit.sim.long --steps $(STEPS) $(if $(SEED),--seed $(SEED)) --plugin autoscaler-v2
+	@if [ -z "$(SEED)" ]; then PYTHONHASHSEED=0 $(BIN)/pytest -q -n 2 --dist worksteal tests/sim $(PYTEST); fi
+	$(BIN)/python -m kuberay_testkit.sim.long --steps $(STEPS) $(if $(SEED),--seed $(SEED)) --plugin autoscaler-v2 --plugin gateway-upgrade
 
 .PHONY: test-kube
 test-kube: sync ## against a real API server, pods played by a fake kubelet
-	@$(WITH_CLUSTER) --name $(PREFIX)-kube --nodes 0 $(BIN)/pytest -q tests/kube $(PYTEST)
+	@$(WITH_CLUSTER) --name $(PREFIX)-kube --nodes 0 --gateway kinds $(BIN)/pytest -q tests/kube $(PYTEST)
 
 .PHONY: test-e2e
 test-e2e: sync ## real containers and real Ray: the short part
-	@$(WITH_CLUSTER) --name $(PREFIX)-e2e --nodes 1 $(BIN)/pytest -q tests/e2e -m "not long" $(PYTEST)
+	@$(WITH_CLUSTER) --name $(PREFIX)-e2e --nodes 1 --gateway traefik $(BIN)/pytest -q tests/e2e -m "not long" $(PYTEST)
 
 .PHONY: test-e2e-all
 test-e2e-all: sync ## real containers and real Ray: everything
-	@$(WITH_CLUSTER) --name $(PREFIX)-e2e --nodes 1 $(BIN)/pytest -q tests/e2e $(PYTEST)
+	@$(WITH_CLUSTER) --name $(PREFIX)-e2e --nodes 1 --gateway traefik $(BIN)/pytest -q tests/e2e $(PYTEST)
 
 .PHONY: bench
 bench: sync cluster-build ## load and cost of CLUSTERS RayClusters against the floor (docs/performance.md)

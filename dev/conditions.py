@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kuberay.api.condition_reference import ANY, ENTRIES, RAYCLUSTER, RAYCRONJOB, RAYJOB, Entry
+from kuberay.api.condition_reference import ANY, ENTRIES, RAYCLUSTER, RAYCRONJOB, RAYJOB, RAYSERVICE, Entry
 
 _INTRODUCTION = """\
 # Conditions
@@ -13,8 +13,8 @@ Every condition and reason in the status of the Ray kinds. **Normal** means that
 ends by itself, although it may take long: do not give a cluster up for it. What is **terminal** stays until somebody
 acts. A reason `*` stands for any other word: the name of a plugin, or a reason of Kubernetes' own.
 
-`PodsNotReady`, `PodsWaiting`, `PluginFailed`, `PluginMissing`, `IngressConflict` and `GcsStorageProblem` are there
-only while they are True. Messages about pods name them (at most three per group) and quote the scheduler, the kubelet
+`PodsNotReady`, `PodsWaiting`, `RayServiceWaiting`, `PluginFailed`, `PluginMissing`, `IngressConflict` and
+`GcsStorageProblem` are there only while they are True. Messages about pods name them (at most three per group) and quote the scheduler, the kubelet
 or the API server.
 
 `kuberay why KIND/NAME` ([asking.md](asking.md)) reads the object, its pods and events, and tells the same in plain words.
@@ -24,7 +24,7 @@ or the API server.
 def render() -> str:
     """The whole page."""
     sections = [_INTRODUCTION]
-    for kind in (RAYCLUSTER, RAYJOB, RAYCRONJOB):
+    for kind in (RAYCLUSTER, RAYJOB, RAYSERVICE, RAYCRONJOB):
         sections.append(f"## {kind}\n")
         types = list(dict.fromkeys(entry.type for entry in ENTRIES if entry.kind == kind))
         for type_ in types:

@@ -17,7 +17,13 @@ FOLDER = Path(__file__).resolve().parent.parent / "config" / "samples"
 
 _FIRST_LINE = re.compile(r"# (?P<shows>.+?[.:])(?: Needs: (?P<needs>.+)\.)?")
 
-_KINDS = {"raycluster": "RayCluster", "rayjob": "RayJob", "raycronjob": "RayCronJob", "operator": "Operator"}
+_KINDS = {
+    "raycluster": "RayCluster",
+    "rayjob": "RayJob",
+    "rayservice": "RayService",
+    "raycronjob": "RayCronJob",
+    "operator": "Operator",
+}
 """The title of a table by what the names of its samples begin with."""
 
 _INTRODUCTION = """\

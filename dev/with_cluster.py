@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Runs a command inside a development cluster of its own, and takes the cluster down whatever happens.
 
-``dev/with_cluster.py --name N --nodes 0|1 COMMAND...``; the exit code is the command's. Standard library only.
+``dev/with_cluster.py --name N --nodes 0|1 [--gateway kinds|traefik] COMMAND...``; the exit code is the command's. Standard library only.
 """
 
 from __future__ import annotations
@@ -22,6 +22,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--name", required=True, help="name of the cluster; one that is left over is taken down first")
     parser.add_argument("--nodes", choices=("0", "1"), required=True)
+    parser.add_argument(
+        "--gateway", choices=("none", "kinds", "traefik"), default="none", help="as `dev/cluster up` has it"
+    )
     parser.add_argument("--keep", action="store_true", help="leave the cluster up, to look around")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     arguments = parser.parse_args()
@@ -34,7 +37,7 @@ def main() -> int:
     try:
         subprocess.run([*cluster, "down"], check=True, stderr=subprocess.DEVNULL)
         started = time.monotonic()
-        subprocess.run([*cluster, "up", "--nodes", arguments.nodes], check=True)
+        subprocess.run([*cluster, "up", "--nodes", arguments.nodes, "--gateway", arguments.gateway], check=True)
         print(f"cluster {arguments.name} is up after {time.monotonic() - started:.0f} s", flush=True)
         return _run([*cluster, "exec", *command])
     except subprocess.CalledProcessError as error:

@@ -13,13 +13,29 @@ Write = Callable[[str], None]
 def show(kubectl: Kubectl, namespace: str, write: Write) -> None:
     """Write everything that helps to find the reason, most telling last."""
     _section(write, "pods", kubectl.try_run("get", "pods", "-A", "-o", "wide"))
-    _section(write, "Ray objects", kubectl.try_run("-n", namespace, "get", "rayclusters,rayjobs,jobs,services"))
+    kinds = "rayservices,rayclusters,rayjobs,jobs,services"
+    _section(write, "Ray objects", kubectl.try_run("-n", namespace, "get", kinds))
+    for kind in ("rayservices", "gateways", "httproutes"):
+        _described(kubectl, namespace, kind, write)
     events = kubectl.try_run("-n", namespace, "get", "events", "--sort-by=.lastTimestamp")
     _section(write, "last events", events, last=20)
     for where in (NAMESPACE, namespace):
         _not_ready(kubectl, where, write)
     log = kubectl.try_run("-n", NAMESPACE, "logs", f"deployment/{NAME}", "--tail=40")
     _section(write, "end of the operator's log", log)
+
+
+def _described(kubectl: Kubectl, namespace: str, kind: str, write: Write) -> None:
+    """Status and events of all objects of a kind, where there are any."""
+    try:
+        found = kubectl.list(kind, namespace)
+    except KubectlError as error:
+        write(str(error))
+        return
+    for obj in found:
+        name = obj["metadata"]["name"]
+        text = kubectl.try_run("-n", namespace, "describe", kind, name)
+        _section(write, f"{kind} {name}", text[text.find("\nStatus:") + 1 :], last=80)
 
 
 def _not_ready(kubectl: Kubectl, namespace: str, write: Write) -> None:

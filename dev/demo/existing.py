@@ -34,7 +34,7 @@ def check_free(kubectl: Kubectl) -> None:
 def remove(kubectl: Kubectl, progress: Progress) -> None:
     """Remove everything that the demo made, the CRDs last; what somebody else made stays."""
     with progress.step("removing the demo's Ray objects"):
-        for kind in ("rayjob", "raycluster"):
+        for kind in ("rayservice", "rayjob", "raycluster"):
             if kubectl.get("crd", f"{kind}s.ray.io") is not None:
                 kubectl.run("-n", workload.NAMESPACE, "delete", kind, "--all", "--timeout=120s", seconds=130)
         kubectl.delete("namespace", workload.NAMESPACE)

@@ -1,6 +1,6 @@
-"""The demo from beginning to end: ``python -m dev.demo.run up`` (``make demo``) and ``down`` (``make demo-down``).
+"""The demos from beginning to end: ``python -m dev.demo.run up`` (``make demo``), ``serve`` (``make demo-serve``) and ``down``.
 
-Exit code 0 only when the RayJob completed; otherwise the reasons that can be found are shown.
+Exit code 0 only when the RayJob completed, or each request was answered; otherwise the reasons that can be found are shown.
 """
 
 from __future__ import annotations
@@ -9,22 +9,17 @@ import argparse
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 
-from dev.demo import evidence, existing, install, workload
+from dev.demo import evidence, existing, install, own_cluster, serve, workload
 from dev.demo.kubectl import Kubectl, KubectlError
+from dev.demo.own_cluster import DemoError
 from dev.demo.progress import Progress, Step
-
-CLUSTER_COMMAND = str(install.ROOT / "dev" / "cluster")
-CLUSTER_NAME = "demo"
-
-
-class DemoError(Exception):
-    """Why the demo cannot go on, in one sentence."""
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="dev.demo.run")
-    parser.add_argument("what", choices=("up", "down"))
+    parser.add_argument("what", choices=("up", "serve", "down"))
     parser.add_argument("--context", default="", help="an existing cluster, by the name of its kubectl context")
     parser.add_argument("--image", default="", help="the operator's image, where the existing cluster can pull it")
     parser.add_argument("--ray-image", default="", help="Ray's image; the tag should begin with its version")
@@ -32,18 +27,19 @@ def main() -> int:
     progress = Progress()
     kubectl = _kubectl(arguments.context)
     try:
-        (_up if arguments.what == "up" else _down)(arguments, kubectl, progress)
+        {"up": _up, "serve": _serve, "down": _down}[arguments.what](arguments, kubectl, progress)
     except (DemoError, existing.NotFreeError) as error:
         progress.say(str(error), "bold red")
         return 1
     except (KubectlError, workload.WorkloadError, subprocess.CalledProcessError) as error:
         progress.say(_sentence(error), "bold red")
-        if arguments.what == "up":
+        if arguments.what != "down":
             evidence.show(kubectl, workload.NAMESPACE, progress.quote)
         progress.say(_sentence(error), "bold red")
         where = f" CONTEXT={arguments.context}" if arguments.context else ""
+        target = "demo-serve" if arguments.what == "serve" else "demo"
         progress.say(
-            f"What to do: look at the lines above, then `make demo{where}` again, or `make demo-down{where}` to start afresh."
+            f"What to do: look at the lines above, then `make {target}{where}` again, or `make demo-down{where}` to start afresh."
         )
         return 1
     except KeyboardInterrupt:
@@ -61,23 +57,17 @@ def _sentence(error: Exception) -> str:
 def _kubectl(context: str) -> Kubectl:
     if context:
         return Kubectl(("kubectl", "--context", context))
-    return Kubectl((CLUSTER_COMMAND, "--name", CLUSTER_NAME, "exec", "kubectl"))
+    return Kubectl((*own_cluster.INSIDE, "kubectl"))
 
 
 def _up(arguments: argparse.Namespace, kubectl: Kubectl, progress: Progress) -> None:
     if arguments.context:
         _use_existing(arguments, kubectl, progress)
     else:
-        _start_cluster(kubectl, progress)
-    with progress.step("installing CRDs, permissions and the operator") as step:
-        install.install_crds(kubectl, existing.MARK)
-        install.install_operator(kubectl, arguments.image or install.OUR_IMAGE)
-        install.wait_for_operator(kubectl)
-        step.result = _operator_in_words(kubectl)
+        own_cluster.start(kubectl, progress)
+    _install(kubectl, progress, arguments.image or install.OUR_IMAGE)
     ray_image = arguments.ray_image or install.OUR_RAY_IMAGE
     namespace = workload.NAMESPACE
-    if kubectl.get("namespace", namespace) is None:
-        kubectl.run("create", "namespace", namespace)
     with progress.step(f"a RayCluster with the autoscaler: {workload.CLUSTER}") as step:
         kubectl.apply(workload.sample("raycluster-autoscaler.yaml", ray_image), "-n", namespace)
         workload.wait_for_cluster(kubectl, namespace, workload.CLUSTER, tell=progress.tell)
@@ -87,28 +77,22 @@ def _up(arguments: argparse.Namespace, kubectl: Kubectl, progress: Progress) -> 
     _what_next(kubectl, arguments.context, progress)
 
 
-def _start_cluster(kubectl: Kubectl, progress: Progress) -> None:
-    with progress.step("building Kubernetes, Ray's and the operator's image") as step:
-        built = _cluster(progress, "build")
-        step.result = "built" if built > 1 else "nothing had changed"
-    with progress.step("starting a Kubernetes cluster with one node") as step:
-        _cluster(progress, "up", "--nodes", "1")
-        nodes = kubectl.list("nodes")
-        step.result = f"Kubernetes {nodes[0]['status']['nodeInfo']['kubeletVersion']}, {len(nodes)} node"
+def _serve(arguments: argparse.Namespace, kubectl: Kubectl, progress: Progress) -> None:
+    if arguments.context:
+        raise DemoError("demo-serve works on the demo's own cluster only, where Traefik runs; leave CONTEXT= out")
+    own_cluster.start(kubectl, progress, gateway=True)
+    _install(kubectl, progress, install.OUR_IMAGE, install.GATEWAY_PLUGINS)
+    serve.show(kubectl, progress)
 
 
-def _cluster(progress: Progress, *words: str) -> int:
-    """Run dev/cluster and show what it tells, with our own clock; returns how many lines that were."""
-    command = [CLUSTER_COMMAND, "--name", CLUSTER_NAME, *words]
-    lines = 0
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as child:
-        assert child.stdout is not None
-        for line in child.stdout:
-            progress.say("  " + re.sub(r"^\[ *[\d.]+s\] ", "", line.rstrip()), "dim")
-            lines += 1
-    if child.returncode:
-        raise DemoError(f"dev/cluster {' '.join(words)} failed; the lines above say why and what to do")
-    return lines
+def _install(kubectl: Kubectl, progress: Progress, image: str, plugins: Sequence[str] = ()) -> None:
+    with progress.step("installing CRDs, permissions and the operator") as step:
+        install.install_crds(kubectl, existing.MARK)
+        install.install_operator(kubectl, image, plugins=plugins)
+        install.wait_for_operator(kubectl)
+        step.result = _operator_in_words(kubectl)
+    if kubectl.get("namespace", workload.NAMESPACE) is None:
+        kubectl.run("create", "namespace", workload.NAMESPACE)
 
 
 def _use_existing(arguments: argparse.Namespace, kubectl: Kubectl, progress: Progress) -> None:
@@ -157,7 +141,7 @@ def _tell_worker(kubectl: Kubectl, namespace: str, cluster: str, steps: list[Ste
 
 
 def _what_next(kubectl: Kubectl, context: str, progress: Progress) -> None:
-    words = f"kubectl --context {context}" if context else f"dev/cluster --name {CLUSTER_NAME} exec kubectl"
+    words = f"kubectl --context {context}" if context else f"dev/cluster --name {own_cluster.NAME} exec kubectl"
     show = f"{words} -n {workload.NAMESPACE}"
     grow = "import ray; ray.init(); f = ray.remote(num_cpus=1)(lambda: __import__('time').sleep(20)); ray.get([f.remote() for _ in range(6)])"
     heads = kubectl.list("pods", workload.NAMESPACE, f"ray.io/cluster={workload.CLUSTER},ray.io/node-type=head")
@@ -187,7 +171,7 @@ def _down(arguments: argparse.Namespace, kubectl: Kubectl, progress: Progress) -
         existing.remove(kubectl, progress)
         return
     with progress.step("taking the demo's cluster down"):
-        _cluster(progress, "down")
+        own_cluster.run(progress, "down")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the demo runs: the RayCluster and the RayJob of ``config/samples``, and how their progress is told.
+"""What the demos run: the RayCluster and the RayJob of ``config/samples``, a RayService, and how their progress is told.
 
 Also used by the end-to-end tests. Waiting reports each change of what is seen, once.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from dev.demo.install import OUR_RAY_IMAGE, ROOT, never_starts
@@ -17,6 +18,8 @@ SAMPLES = ROOT / "config" / "samples"
 NAMESPACE = "ray-demo"
 CLUSTER = "autoscaling"
 JOB = "pi"
+SERVICE = "greeting"
+SERVICE_MANIFEST = Path(__file__).parent / "rayservice.yaml"
 
 Tell = Callable[[str], None]
 
@@ -27,7 +30,16 @@ class WorkloadError(Exception):
 
 def sample(name: str, ray_image: str = OUR_RAY_IMAGE) -> str:
     """A manifest of ``config/samples`` with another Ray image, and with its version when the tag says it."""
-    text = (SAMPLES / name).read_text().replace(OUR_RAY_IMAGE, ray_image)
+    return _with_image(SAMPLES / name, ray_image)
+
+
+def service_manifest(ray_image: str = OUR_RAY_IMAGE) -> str:
+    """The RayService of the Serve demo, and its code."""
+    return _with_image(SERVICE_MANIFEST, ray_image)
+
+
+def _with_image(path: Path, ray_image: str) -> str:
+    text = path.read_text().replace(OUR_RAY_IMAGE, ray_image)
     version = re.search(r":(\d+\.\d+\.\d+)", ray_image)
     return re.sub(r'rayVersion: "[^"]*"', f'rayVersion: "{version[1]}"', text) if version else text
 
@@ -74,6 +86,59 @@ def wait_for_job(
     return dict(job["status"])
 
 
+def wait_for_service(
+    kubectl: Kubectl, namespace: str, name: str, *, seconds: float = 300, tell: Tell = lambda _: None
+) -> dict[str, Any]:
+    """Return the RayService once it is ready. Raises `WorkloadError` with its last conditions when it is not in time."""
+    deadline = time.monotonic() + seconds
+    while True:
+        service = look_at_service(kubectl, namespace, name, tell)
+        if condition(service, "Ready").get("status") == "True":
+            return service
+        if condition(service, "Ready").get("reason") == "ValidationFailed" or time.monotonic() > deadline:
+            raise WorkloadError(f"rayservice {name} is not ready; {why(service or None)}")
+        time.sleep(1)
+
+
+def look_at_service(kubectl: Kubectl, namespace: str, name: str, tell: Tell) -> dict[str, Any]:
+    """The RayService, empty when there is none; tells how its RayClusters and applications are."""
+    service = kubectl.get("rayservice", name, namespace) or {}
+    parts = []
+    for side in ("active", "pending"):
+        status = service.get("status", {}).get(f"{side}ServiceStatus", {})
+        cluster = status.get("rayClusterName")
+        if cluster:
+            pods = look_at_pods(kubectl, namespace, f"ray.io/cluster={cluster}")
+            apps = [f"{app} {seen.get('status', '')}" for app, seen in status.get("applicationStatuses", {}).items()]
+            parts.append(f"{side} {cluster}: " + ", ".join([pods or "no pods yet", *apps]))
+    tell("; ".join(parts))
+    return service
+
+
+def condition(obj: dict[str, Any], type_: str) -> dict[str, Any]:
+    """A condition in the status of an object; empty when it is not there."""
+    found = (c for c in obj.get("status", {}).get("conditions") or [] if c["type"] == type_)
+    return next(found, {})
+
+
+def gateway_url(
+    kubectl: Kubectl, namespace: str, name: str, *, seconds: float = 60, tell: Tell = lambda _: None
+) -> str:
+    """Where the Gateway of a RayService answers, once its implementation has told."""
+    deadline = time.monotonic() + seconds
+    while True:
+        gateway = kubectl.get("gateway", f"{name}-gateway", namespace) or {}
+        addresses = [address["value"] for address in gateway.get("status", {}).get("addresses") or []]
+        if addresses and condition(gateway, "Programmed").get("status") == "True":
+            return f"http://{addresses[0]}:{gateway['spec']['listeners'][0]['port']}/"
+        if time.monotonic() > deadline:
+            raise WorkloadError(
+                f"gateway {name}-gateway was not programmed within {seconds:.0f} s; {why(gateway or None)}"
+            )
+        tell(f"waiting for an address of the Gateway {name}-gateway")
+        time.sleep(1)
+
+
 def look_at_pods(kubectl: Kubectl, namespace: str, selector: str) -> str:
     """For example ``head Running 1/2, worker Pending``. Raises `WorkloadError` for a pod that will never start."""
     parts = []
@@ -105,11 +170,12 @@ def _wait(
         if reached(found) and found is not None:
             return found
         if time.monotonic() > deadline:
-            raise WorkloadError(f"{kind} {name} was not {what} within {seconds:.0f} s; {_why(found)}")
+            raise WorkloadError(f"{kind} {name} was not {what} within {seconds:.0f} s; {why(found)}")
         time.sleep(1)
 
 
-def _why(found: dict[str, Any] | None) -> str:
+def why(found: dict[str, Any] | None) -> str:
+    """What an object's status says of itself, for a sentence."""
     if found is None:
         return "it does not exist"
     status = found.get("status", {})

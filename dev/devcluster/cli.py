@@ -10,7 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from devcluster import binaries, building, layout, namespaces, node, prerequisites, startup, status, teardown
+from devcluster import binaries, building, gateway, layout, namespaces, node, prerequisites, startup, status, teardown
+from devcluster.gateway import Gateway
 from devcluster.layout import Cluster
 from devcluster.steps import StepFailed, say
 
@@ -40,6 +41,12 @@ def _parser() -> argparse.ArgumentParser:
 
     up = commands.add_parser("up", help="start the cluster, or what is missing of it")
     up.add_argument("--nodes", type=int, choices=[0, 1], help="0: pods run by status only; 1: real containers")
+    up.add_argument(
+        "--gateway",
+        choices=[each.name.lower() for each in Gateway],
+        default="none",
+        help="kinds: the Gateway API's kinds; traefik: also an implementation of them",
+    )
     up.add_argument("--set", action="append", default=[], metavar="COMPONENT.FLAG=VALUE", help="a flag over our own")
     up.set_defaults(run=_up)
 
@@ -71,12 +78,14 @@ def _build(parsed: argparse.Namespace) -> None:
         building.build_control_plane()
     else:
         building.build_everything()
+        gateway.build(Gateway.TRAEFIK)
     say(f"built; kept in {layout.cache_dir()}")
 
 
 def _up(parsed: argparse.Namespace) -> None:
     prerequisites.require_root()
-    startup.bring_up(Cluster(parsed.name), parsed.nodes, _settings(parsed.set))
+    wants = Gateway[parsed.gateway.upper()]
+    startup.bring_up(Cluster(parsed.name), parsed.nodes, _settings(parsed.set), wants)
 
 
 def _settings(texts: Sequence[str]) -> dict[str, dict[str, str]]:

@@ -25,6 +25,7 @@ IDENTITIES = {  # user and group of each client of the API server
     "kubelet": (f"system:node:{NODE_NAME}", "system:nodes"),
     "coredns": ("coredns", ADMINISTRATORS),
     "fakekubelet": ("fakekubelet", ADMINISTRATORS),
+    "traefik": ("traefik", ADMINISTRATORS),
 }
 QUIET_CLIENT = {"kube-api-qps": "2000", "kube-api-burst": "4000"}
 

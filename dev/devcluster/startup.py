@@ -10,9 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from devcluster import building, cgroups, control_plane, layout, namespaces, node, processes, teardown
+from devcluster import building, cgroups, control_plane, gateway, layout, namespaces, node, processes, teardown
 from devcluster.building import Built
 from devcluster.control_plane import Settings
+from devcluster.gateway import Gateway
 from devcluster.layout import Cluster, Facts
 from devcluster.steps import StepFailed, say
 
@@ -43,8 +44,9 @@ def _is_still(path: Path, descriptor: int) -> bool:
         return False
 
 
-def bring_up(cluster: Cluster, nodes: int | None, settings: Settings) -> None:
-    """Bring the cluster to the wanted number of nodes (None: as many as it has, none at first)."""
+def bring_up(cluster: Cluster, nodes: int | None, settings: Settings, wants: Gateway = Gateway.NONE) -> None:
+    """Bring the cluster to the wanted number of nodes (None: as many as it has, none at first) and to what of the Gateway API
+    is wanted."""
     with only_one(cluster):
         facts = cluster.facts()
         if facts is None or namespaces.holder(cluster) is None:
@@ -60,6 +62,7 @@ def bring_up(cluster: Cluster, nodes: int | None, settings: Settings) -> None:
         # Before the cluster's network is entered: building needs the machine's.
         built = building.build_everything() if wanted else None
         kubelite = built.kubelite if built else building.build_control_plane()
+        gateway.build(wants)
         if facts is None:
             _lay_out(cluster, kubelite)
             _record(cluster, 0, kubelite)
@@ -73,11 +76,13 @@ def bring_up(cluster: Cluster, nodes: int | None, settings: Settings) -> None:
         control_plane.start_control_plane(cluster, kubelite, settings)
         if built is None:
             control_plane.start_fakekubelet(cluster, kubelite, settings)
+            gateway.start(cluster, wants)
             _require_alive(cluster)
             say(f"'{cluster.name}' is up: {cluster.api_url}, no node: pods run by status only")
             return
         _add_node(cluster, built, settings)
         _record(cluster, 1, kubelite)
+        gateway.start(cluster, wants)
         _require_alive(cluster)
         say(f"'{cluster.name}' is up: {cluster.api_url}, one node")
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 import subprocess
 
-from devcluster import binaries, namespaces, processes
+from devcluster import binaries, gateway, namespaces, processes
 from devcluster.layout import API_PORT, Cluster
 
 ADDRESSES = {
@@ -16,6 +16,7 @@ ADDRESSES = {
     "kubelet": "{node}:10250",
     "coredns": "{node}:53",
     "apiserver": "{node}:" + str(API_PORT),
+    gateway.NAME: "{node}:" + str(gateway.PORT),
 }
 
 

@@ -12,6 +12,7 @@ from devcluster.steps import StepFailed, say, step
 
 # Pods first lose the kubelet that would restart them; the store goes last.
 ORDER = [
+    "traefik",
     "kubelet",
     "proxy",
     "coredns",

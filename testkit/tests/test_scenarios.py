@@ -15,7 +15,7 @@ from kuberay.ray.dashboard import DashboardTarget, DashboardUnreachableError, Su
 from kuberay.ray.http import HttpDashboardClient
 from kuberay_testkit.builders import build_rayjob
 from kuberay_testkit.scenarios.compare import as_yaml, differences
-from kuberay_testkit.scenarios.dashboards import Dashboards, PlayedSession
+from kuberay_testkit.scenarios.dashboards import Conduct, Dashboards, PlayedSession
 from kuberay_testkit.scenarios.masks import Masks
 from kuberay_testkit.scenarios.record import Played
 from kuberay_testkit.scenarios.replay import request_matches
@@ -255,11 +255,12 @@ def test_a_section_nobody_knows_is_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("script", "what"),
     [
-        ({"steps": [{"apps": "RUNNING"}]}, "apps"),
-        ({"steps": [], "world": {"gateway": "wait"}}, "gateway"),
+        ({"steps": [{"upgrade": "now"}]}, "upgrade"),
+        ({"steps": [], "world": {"gateway": "away"}}, "gateway"),
+        ({"steps": [], "world": {"weather": "fine"}}, "weather"),
         ({"steps": [{"wait": {"endpoints": 1}}]}, "endpoints"),
-        ({"steps": [{"dashboard": {"proxy": 200}}]}, "proxy"),
-        ({"steps": [{"delete": {"kind": "Gateway"}}]}, "Gateway"),
+        ({"steps": [], "world": {"dashboard": {"colour": "red"}}}, "colour"),
+        ({"steps": [{"delete": {"kind": "ConfigMap"}}]}, "ConfigMap"),
     ],
 )
 def test_what_cannot_be_played_yet_is_told(tmp_path: Path, script: dict[str, Any], what: str) -> None:
@@ -299,7 +300,7 @@ TARGET = DashboardTarget("c-head-svc.ns.svc.cluster.local:8265")
 
 def on_dashboards(check: Callable[[HttpDashboardClient, Dashboards], Any], *, alive: bool = True) -> Any:
     async def run() -> Any:
-        boards = Dashboards(VirtualClock(), lambda _cluster: alive)
+        boards = Dashboards(VirtualClock(), lambda _cluster: alive, lambda _cluster: alive)
         route = {"c-head-svc.ns.svc.cluster.local": (boards, "c")}.get
         return await check(HttpDashboardClient(PlayedSession(route)), boards)  # type: ignore[arg-type]
 
@@ -344,8 +345,7 @@ def test_a_job_nobody_told_of_stands_for_a_submission() -> None:
 @pytest.mark.parametrize(("how", "seconds"), [("refuse", 0), ("slow", 2)])
 def test_a_dashboard_that_does_not_answer(how: str, seconds: float) -> None:
     async def check(client: HttpDashboardClient, boards: Dashboards) -> None:
-        boards.refuse = how == "refuse"
-        boards.slow = {"*": 5.0} if how == "slow" else {}
+        boards.conduct = Conduct(refuse=how == "refuse", slow={"*": 5.0} if how == "slow" else {})
         begun = asyncio.get_running_loop().time()
         with pytest.raises(DashboardUnreachableError):
             await client.job_info(TARGET, "a")

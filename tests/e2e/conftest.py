@@ -44,6 +44,8 @@ def kubectl() -> Kubectl:
     nodes = kubectl.list("nodes")
     if not nodes:
         pytest.fail("this cluster has no node: dev/cluster up --nodes 1")
+    if kubectl.get("crd", "gatewayclasses.gateway.networking.k8s.io") is None or not kubectl.list("gatewayclasses"):
+        pytest.fail("this cluster has no Gateway implementation: dev/cluster up --gateway traefik")
     return kubectl
 
 
@@ -51,7 +53,7 @@ def kubectl() -> Kubectl:
 def operator(kubectl: Kubectl) -> str:
     """The operator runs; gives the namespace it is in."""
     install.install_crds(kubectl)
-    install.install_operator(kubectl)
+    install.install_operator(kubectl, plugins=install.GATEWAY_PLUGINS)
     install.wait_for_operator(kubectl)
     return install.NAMESPACE
 

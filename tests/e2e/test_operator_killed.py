@@ -2,63 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import node
+import operators
 import pytest
 import rayjobs
 from ledger import Ledger
 from rayjobs import HTTP, INTERACTIVE, K8S, SIDECAR, Dashboard
 from waiting import eventually
 
-from dev.demo import install
 from dev.demo.kubectl import Kubectl
-
-CONTAINER = "kuberay-operator"
-
-
-def operator_pod(kubectl: Kubectl, operator: str) -> dict[str, Any]:
-    (pod,) = kubectl.list("pods", operator, install.POD_LABELS)
-    return pod
-
-
-def restarts(kubectl: Kubectl, operator: str) -> int:
-    (status,) = operator_pod(kubectl, operator)["status"]["containerStatuses"]
-    return int(status["restartCount"])
 
 
 @pytest.fixture
 def fresh(kubectl: Kubectl, operator: str) -> str:
-    """A new operator pod: the kubelet waits longer before each restart of a container that keeps on ending."""
-    if restarts(kubectl, operator):
-        kubectl.run("-n", operator, "rollout", "restart", f"deployment/{install.NAME}")
-        install.wait_for_operator(kubectl)
+    """The operator in a pod that was not killed yet."""
+    operators.renew(kubectl, operator)
     return operator
-
-
-def kill_operator(kubectl: Kubectl, operator: str) -> int:
-    """Kill its process; the kubelet starts another one in the same pod, which is not waited for. Gives the restarts before."""
-    install.wait_for_operator(kubectl)
-    before = restarts(kubectl, operator)
-    node.kill(operator_pod(kubectl, operator), CONTAINER)
-    return before
-
-
-def wait_for_the_next(kubectl: Kubectl, operator: str, before: int) -> None:
-    eventually(lambda: restarts(kubectl, operator) > before, 120, "the operator's container has started again")
-    install.wait_for_operator(kubectl)
 
 
 def name_of(mode: str, code: int) -> str:
     return f"{mode.removesuffix('Mode').lower()}-{'fails' if code else 'succeeds'}"
-
-
-def replace_operator(kubectl: Kubectl, operator: str) -> None:
-    """Its pod goes without a farewell, and one under another name takes over."""
-    before = operator_pod(kubectl, operator)["metadata"]
-    kubectl.run("-n", operator, "delete", "pod", before["name"], "--grace-period=0", "--force")
-    install.wait_for_operator(kubectl)
-    assert operator_pod(kubectl, operator)["metadata"]["uid"] != before["uid"]
 
 
 @pytest.mark.parametrize(
@@ -82,7 +44,7 @@ def test_jobs_end_as_if_nothing_had_happened(
     for mode, code in jobs:
         if mode != INTERACTIVE:
             ids[name_of(mode, code)] = rayjobs.job_id(kubectl, namespace, name_of(mode, code))
-    wait_for_the_next(kubectl, fresh, kill_operator(kubectl, fresh))
+    operators.wait_for_the_next(kubectl, fresh, operators.kill(kubectl, fresh))
 
     for mode, code in jobs:
         name = name_of(mode, code)
@@ -91,16 +53,16 @@ def test_jobs_end_as_if_nothing_had_happened(
         ledger.wait_for_run(keys[name])
     running = {name: rayjobs.wait_until_running(kubectl, namespace, name) for name in keys}
     if while_they_run:
-        replace_operator(kubectl, fresh)
+        operators.replace(kubectl, fresh)
 
     # The last time it is not there when the jobs end.
-    before = kill_operator(kubectl, fresh)
+    before = operators.kill(kubectl, fresh)
     for mode, code in jobs:
         ledger.end(keys[name_of(mode, code)], code)
     for name, status in running.items():
         ended = Dashboard(status["dashboardURL"])
         eventually(lambda ended=ended, name=name: ended.job(ids[name]) in ("SUCCEEDED", "FAILED"), 60, "Ray's end")
-    wait_for_the_next(kubectl, fresh, before)
+    operators.wait_for_the_next(kubectl, fresh, before)
 
     for mode, code in jobs:
         name = name_of(mode, code)

@@ -42,7 +42,12 @@ def cluster_ready() -> None:
         stdout=subprocess.DEVNULL,
     )
     deadline = time.monotonic() + 30
-    served = ["kubectl", "get", "rayclusters.ray.io,rayjobs.ray.io,podgroups.scheduling.volcano.sh", "-A"]
+    served = [
+        "kubectl",
+        "get",
+        "rayclusters.ray.io,rayjobs.ray.io,rayservices.ray.io,podgroups.scheduling.volcano.sh",
+        "-A",
+    ]
     while subprocess.run(served, capture_output=True, check=False).returncode:
         if time.monotonic() > deadline:
             pytest.fail("the CRDs are not served 30 s after they were installed")

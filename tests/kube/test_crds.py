@@ -22,7 +22,7 @@ from kuberay.kube.client import Client
 from kuberay.kube.errors import ApiError, InvalidError
 
 GOLDEN = Path(__file__).parents[2] / "core/tests/data/golden"
-PLURALS = {"RayCluster": "rayclusters", "RayJob": "rayjobs"}
+PLURALS = {"RayCluster": "rayclusters", "RayJob": "rayjobs", "RayService": "rayservices"}
 
 
 @dataclass
@@ -115,10 +115,11 @@ def lost(sent: Any, stored: Any, path: str) -> Iterator[str]:
 async def test_recorded_input(installed: Installed) -> None:
     await check_stored_whole(installed)
     await check_refused_with_the_same_words(installed)
+    await check_what_a_rayservice_may_say(installed)
 
 
 async def check_stored_whole(installed: Installed) -> None:
-    for case in cases("raycluster", "rayjob", "invalid"):
+    for case in cases("raycluster", "rayjob", "rayservice", "invalid"):
         if rejection(case) is not None:
             continue
         seen: dict[tuple[str, str], int] = {}
@@ -152,3 +153,48 @@ async def check_refused_with_the_same_words(installed: Installed) -> None:
         assert refused.value.message.replace(f".{installed.group} ", ".ray.io ") == words, case.name
         tried += 1
     assert tried == 13
+
+
+def rayservice(name: str, **spec: Any) -> dict[str, Any]:
+    container = {"name": "ray", "image": "ray"}
+    config = {"headGroupSpec": {"template": {"spec": {"containers": [container]}}}}
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayService",
+        "metadata": {"name": name},
+        "spec": {"rayClusterConfig": config, **spec},
+    }
+
+
+INCREMENTAL = {"gatewayClassName": "c", "stepSizePercent": 5, "intervalSeconds": 1}
+REFUSED: list[tuple[dict[str, Any], str]] = [
+    ({"rayClusterConfig": None}, "spec.rayClusterConfig: Required value"),
+    ({"managedBy": "me"}, "the managedBy field value must be either"),
+    ({"rayClusterDeletionDelaySeconds": -1}, "should be greater than or equal to 0"),
+    *(
+        (
+            {"upgradeStrategy": {"clusterUpgradeOptions": {k: v for k, v in INCREMENTAL.items() if k != left_out}}},
+            f"spec.upgradeStrategy.clusterUpgradeOptions.{left_out}: Required value",
+        )
+        for left_out in INCREMENTAL
+    ),
+]
+
+
+async def check_what_a_rayservice_may_say(installed: Installed) -> None:
+    for number, (spec, told) in enumerate(REFUSED):
+        with pytest.raises(InvalidError) as refused:
+            await installed.store(rayservice(f"refused-{number}", **spec), replaces=False)
+        assert told in refused.value.message
+    # Not the schema but the operator knows the types, and plugins bring more; 0 is no missing delay.
+    upgrade = {"type": "Anything", "maxSurge": "25%", "maxUnavailable": 0, "clusterUpgradeOptions": INCREMENTAL}
+    service = rayservice("service", upgradeStrategy=upgrade, rayClusterDeletionDelaySeconds=0)
+    stored = await installed.store(service | {"apiVersion": "ray.io/v1alpha1"}, replaces=False)
+    assert list(lost(service["spec"], stored["spec"], "spec")) == []
+    assert stored["spec"]["upgradeStrategy"]["clusterUpgradeOptions"]["maxSurgePercent"] == 100
+    other = "kueue.x-k8s.io/multikueue"
+    await installed.store(rayservice("service", managedBy=other), replaces=True)
+    with pytest.raises(InvalidError) as refused:
+        await installed.store(rayservice("service", managedBy="ray.io/kuberay-operator"), replaces=True)
+    assert "the managedBy field is immutable" in refused.value.message
+    await installed.store(rayservice("service"), replaces=True)

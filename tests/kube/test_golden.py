@@ -10,11 +10,12 @@ import re
 import shlex
 import time
 from collections.abc import Iterable
+from functools import partial
 from typing import Any
 
 import orjson
 import pytest
-from golden_scope import CASES, DIFFERENT, OBSERVED_GENERATION, OUR_CONDITIONS, folder
+from golden_scope import CASES, DIFFERENT, OBSERVED_GENERATION, SERVICE_CASES, folder, without_ours
 from kube_world import CHILD_KINDS, RAY_KINDS, Operator, World, kind_of
 from kuberay.api.names import pod_name_prefix
 from kuberay.kube.client import Client
@@ -85,7 +86,7 @@ def test_equals_the_recorded_case(replays: Replays, name: str, request: pytest.F
 def _drop_our_own(obj: dict[str, Any]) -> None:
     """Conditions KubeRay does not have (docs/differences.md) are not part of what was recorded."""
     status = obj.get("status") or {}
-    conditions = [c for c in status.get("conditions") or () if c["type"] not in OUR_CONDITIONS]
+    conditions = without_ours(obj["kind"], status.get("conditions") or ())
     if "conditions" in status:
         status["conditions"] = conditions
         if not conditions:
@@ -97,7 +98,10 @@ PODS_REFUSED = ("invalid/pod-refused", "invalid/worker-pod-refused")
 
 
 @pytest.mark.parametrize(
-    "name", sorted(name for name in CASES if name.startswith("invalid/") and name not in PODS_REFUSED)
+    "name",
+    sorted(
+        name for name in CASES if name.startswith("invalid/") and name not in PODS_REFUSED and name not in SERVICE_CASES
+    ),
 )
 def test_a_refused_object_says_so_in_a_condition(replays: Replays, name: str) -> None:
     result = replays.result(name)
@@ -110,6 +114,15 @@ def test_a_refused_object_says_so_in_a_condition(replays: Replays, name: str) ->
     assert found["status"] == "False"
     # The field, then what is wrong with it; a sentence that begins with the field does not name it twice.
     assert re.match(r"(spec|metadata)\S*:? .+", found["message"])
+
+
+@pytest.mark.parametrize("name", [name for name in SERVICE_CASES if name.startswith("invalid/")])
+def test_a_refused_service_says_so_in_a_condition(replays: Replays, name: str) -> None:
+    result = replays.result(name)
+    assert isinstance(result, Outcome), result
+    ready = next(c for c in replays.conditions[name] if c["type"] == "Ready")
+    assert (ready["status"], ready["reason"]) == ("False", "ValidationFailed")
+    assert re.match(r"The RayService (spec|metadata) is invalid: .", ready["message"])
 
 
 async def _play_all(names: Iterable[str]) -> dict[str, Result]:
@@ -141,6 +154,8 @@ async def _play(client: Client, case: GoldenCase, wait: float) -> Outcome:
                     await world.delete(kind_of(document), document["metadata"]["name"])
                 else:
                     await world.put(document)
+                if document["kind"] == "ResourceQuota":
+                    await world.eventually(partial(_in_force, world, document), what="the quota is in force")
             applied = time.monotonic()
             await world.settled(quiet=2.0, most=25.0)
             generated |= set(_worker_prefixes(step))
@@ -169,6 +184,12 @@ async def _play(client: Client, case: GoldenCase, wait: float) -> Outcome:
             generate_names=generated,
             any_index=case.any_index,
         )
+
+
+async def _in_force(world: World, quota: dict[str, Any]) -> bool:
+    """Whether the quota's controller has looked at it; before that it limits nothing."""
+    live = await world.get(kind_of(quota), quota["metadata"]["name"])
+    return bool((live.get("status") or {}).get("hard"))
 
 
 def _wait(name: str) -> float:

@@ -26,6 +26,7 @@ from kuberay.api.kinds import (
     RAYCLUSTER,
     RAYCRONJOB,
     RAYJOB,
+    RAYSERVICE,
     SECRET,
     SERVICE,
     SERVICE_ACCOUNT,
@@ -55,6 +56,7 @@ KINDS = {
         RAYCLUSTER,
         RAYCRONJOB,
         RAYJOB,
+        RAYSERVICE,
         SERVICE,
         SECRET,
         SERVICE_ACCOUNT,
@@ -113,17 +115,21 @@ def test_a_sample_becomes_what_it_says(plays: Plays, name: str) -> None:
         (cron,) = (obj for obj in seen.ray if obj["kind"] == "RayCronJob")
         assert {c["type"]: c["status"] for c in cron["status"]["conditions"]} == {"Accepted": "True"}
         return
-    assert seen.clusters, "a RayJob has made its cluster"
+    missing = set(sample.plugins) - set(PLUGINS_HERE)
+    if name.startswith("rayservice") and missing:
+        (service,) = (obj for obj in seen.ray if obj["kind"] == "RayService")
+        _names_the_missing(service, missing)
+        assert (seen.clusters, seen.pods) == ([], [])
+        return
+    assert seen.clusters, "a RayJob or a RayService has made its cluster"
     for cluster in seen.clusters:
         status = cluster.get("status") or {}
         if name == "raycluster-multikueue":
             assert (status, seen.pods) == ({}, [])
             continue
-        missing = set(sample.plugins) - set(PLUGINS_HERE)
         conditions = {condition["type"]: condition for condition in status["conditions"]}
         if missing:
-            assert conditions["PluginMissing"]["status"] == "True"
-            assert all(f"kuberay-{plugin}" in conditions["PluginMissing"]["message"] for plugin in missing)
+            _names_the_missing(cluster, missing)
             assert seen.pods == []
             continue
         wanted = 1 + sum(group.desired_pods() for group in RayClusterSpec.parse(cluster["spec"]).worker_group_specs)
@@ -135,12 +141,18 @@ def test_a_sample_becomes_what_it_says(plays: Plays, name: str) -> None:
         assert len(seen.pods) == wanted
 
 
+def _names_the_missing(obj: Manifest, plugins: set[str]) -> None:
+    (condition,) = (c for c in obj["status"]["conditions"] if c["type"] == "PluginMissing")
+    assert condition["status"] == "True"
+    assert all(f"kuberay-{plugin.replace('_', '-')}" in condition["message"] for plugin in plugins)
+
+
 def _is_unchanged_by_applying_it_again(sample: Sample, live: Manifest) -> None:
     """What the schema's defaults make of the file is what the API server made of it (``kuberay diff``)."""
     name = live["metadata"]["name"]
     written = [d for d in sample.documents() if (d["kind"], d["metadata"]["name"]) == (live["kind"], name)]
     if live["kind"] != "RayCluster" or not written:
-        return  # A RayJob, or the cluster that it made.
+        return  # A RayJob or RayService, or the cluster that it made.
     (wanted,) = written
     metadata = live["metadata"]
     before = {
@@ -212,7 +224,7 @@ async def _play(client: Client, sample: Sample) -> Seen:
         if sample.name != "raycluster-multikueue":
             await world.eventually(lambda: _looks_done(world, sample), seconds=60, what=sample.name)
         return Seen(
-            ray=[found for kind in (RAYCLUSTER, RAYJOB, RAYCRONJOB) for found in await world.list(kind)],
+            ray=[found for kind in (RAYCLUSTER, RAYJOB, RAYSERVICE, RAYCRONJOB) for found in await world.list(kind)],
             clusters=await world.list(RAYCLUSTER),
             pods=await world.list(POD, "ray.io/is-ray-node=yes"),
         )
@@ -237,8 +249,18 @@ async def _apply(client: Client, namespace: str, document: Manifest) -> None:
 async def _looks_done(world: World, sample: Sample) -> bool:
     """Whether the end has come that this sample is to come to; what it is like is for the test to say."""
     done = ["nextScheduleTime" in (cron.get("status") or {}) for cron in await world.list(RAYCRONJOB)]
+    done += [_waits_for_a_plugin(service) for service in await world.list(RAYSERVICE) if _misses_one(sample)]
     for cluster in await world.list(RAYCLUSTER):
         status = cluster.get("status") or {}
-        waits = any(condition["type"] == "PluginMissing" for condition in status.get("conditions") or ())
-        done.append(waits if set(sample.plugins) - set(PLUGINS_HERE) else status.get("state") in ("ready", "suspended"))
+        waits = _waits_for_a_plugin(cluster)
+        done.append(waits if _misses_one(sample) else status.get("state") in ("ready", "suspended"))
     return bool(done) and all(done)
+
+
+def _misses_one(sample: Sample) -> bool:
+    return bool(set(sample.plugins) - set(PLUGINS_HERE))
+
+
+def _waits_for_a_plugin(obj: Manifest) -> bool:
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return any(condition["type"] == "PluginMissing" for condition in conditions)

@@ -1,4 +1,4 @@
-"""Every recorded scenario of RayJob and RayCronJob on the simulated cluster: states, requests and children as KubeRay's.
+"""Every recorded scenario of RayJob, RayCronJob and RayService on the simulated cluster: states, requests and children as KubeRay's.
 
 The operator runs as in production, with its own dashboard client; time, pods, Jobs and Ray are played.
 """
@@ -12,12 +12,12 @@ from kuberay_testkit.scenarios.compare import differences
 from kuberay_testkit.scenarios.record import Played
 from kuberay_testkit.scenarios.script import load_scenario
 from kuberay_testkit.scenarios.sim import play_in_sim
-from scenario_scope import CASES, GATES, SCENARIOS, SCENARIOS_DIFFERENT, load
+from scenario_scope import CASES, GATES, SCENARIOS, SCENARIOS_DIFFERENT, hooks, load
 
 
 @cache
 def played(case: str) -> Played:
-    return play_in_sim(load(case), gates=GATES)
+    return play_in_sim(load(case), gates=GATES, hooks=hooks())
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -5,7 +5,11 @@ The rest concern kinds and features that are not there yet; they are listed with
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+from kuberay_testkit.scenarios.record import SERVICE_CONDITIONS
 
 PLUGINS = Path(__file__).parents[2] / "plugins"
 DATA = Path(__file__).parents[2] / "core" / "tests" / "data" / "golden"
@@ -160,7 +164,21 @@ INVALID = [
     "job-bad-runtime-env",
 ]
 
+RAYSERVICE = [
+    "svc-managed-elsewhere",
+    "svc-minimal",
+    "svc-multihost",
+    "svc-no-head-traffic",
+    "svc-old-ray",
+    "svc-strategy-none",
+    "svc-suspended",
+]
+
+INVALID_SERVICES = ["svc-bad-serve-config", "svc-cluster-upgrade", "svc-long-name", "svc-unknown-strategy"]
+
 VOLCANO = ["volcano-autoscale", "volcano-cluster", "volcano-job", "volcano-legacy-flag", "volcano-scale"]
+
+SERVICE_CASES = [*(f"rayservice/{name}" for name in RAYSERVICE), *(f"invalid/{name}" for name in INVALID_SERVICES)]
 
 CASES = [
     *(f"raycluster/{name}" for name in RAYCLUSTER),
@@ -168,7 +186,14 @@ CASES = [
     *(f"raycronjob/{name}" for name in RAYCRONJOB),
     *(f"invalid/{name}" for name in INVALID),
     *(f"volcano/{name}" for name in VOLCANO),
+    *SERVICE_CASES,
 ]
+
+SERVICES_DIFFERENT: dict[str, str] = {
+    "invalid/svc-bad-serve-config": "refused, and no cluster is started",
+    "invalid/svc-cluster-upgrade": "refused, and no cluster is started",
+}
+"""Those of `DIFFERENT` that are about RayServices."""
 
 
 def folder(case: str) -> Path:
@@ -195,10 +220,19 @@ OUR_CONDITIONS = frozenset(
     }
 )
 
+
+def without_ours(kind: str, conditions: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of an object's *conditions* that KubeRay has, too."""
+    if kind == "RayService":
+        return [condition for condition in conditions if condition["type"] in SERVICE_CONDITIONS]
+    return [condition for condition in conditions if condition["type"] not in OUR_CONDITIONS]
+
+
 OBSERVED_GENERATION = {"raycluster/gcsft-delete-job": 1}
 """Cases where KubeRay's own write raised the generation (it adds defaults when it adds its finalizer); ours does not."""
 
 DIFFERENT: dict[str, str] = {
+    **SERVICES_DIFFERENT,
     "raycluster/autoscale-sa-missing": "the head service is there, and a condition says what is missing",
     "raycluster/group-removed": "the pods of the removed group are deleted",
     "raycluster/reserved-labels": "the head service selects the label that the head pod really carries",

@@ -29,6 +29,7 @@ from kuberay.api.kinds import (
     RAYCLUSTER,
     RAYCRONJOB,
     RAYJOB,
+    RAYSERVICE,
     ROLE,
     ROLE_BINDING,
     SECRET,
@@ -53,7 +54,7 @@ CHILD_KINDS = (
     RAYCLUSTER,
     PODGROUP,
 )
-RAY_KINDS = (RAYCRONJOB, RAYCLUSTER, RAYJOB)
+RAY_KINDS = (RAYCRONJOB, RAYSERVICE, RAYCLUSTER, RAYJOB)
 
 PODGROUP_CRD = """
 apiVersion: apiextensions.k8s.io/v1

@@ -9,18 +9,26 @@ from __future__ import annotations
 from pathlib import Path
 
 from kuberay.api.gates import CRON_JOB, DEFAULT_GATES
+from kuberay.plugins.loader import load as load_plugins
+from kuberay.plugins.manager import PluginManager
 from kuberay_testkit.scenarios.script import Scenario, load_scenario
 
 SCENARIOS = Path(__file__).parents[2] / "core" / "tests" / "data" / "golden" / "scenarios"
-AREAS = ("rayjob", "raycronjob")
+AREAS = ("rayjob", "raycronjob", "rayservice")
 
 CASES = sorted(f"{area}/{folder.name}" for area in AREAS for folder in (SCENARIOS / area).iterdir())
 
 GATES = {**DEFAULT_GATES, CRON_JOB: True}
 
+PLUGINS = ("autoscaler-v2", "gateway-upgrade")
+"""Those that scenarios need."""
+
 SILENCED = "its submitter is suspended, so that it cannot submit again"
 TOLD = "an event tells of each RayJob that is made"
 STOPPED = "the Ray job is stopped when the RayJob ends before it"
+KEPT = "the applications that serve are told of during an upgrade, too"
+WAITED = "no capacity is moved before the new applications run"
+STARTED = "Ready is False until a RayCluster is active"
 
 SCENARIOS_DIFFERENT: dict[str, str] = {
     "raycronjob/bad-schedule-edit": TOLD,
@@ -48,8 +56,31 @@ SCENARIOS_DIFFERENT: dict[str, str] = {
     "rayjob/sidecar-submit-fails": "a job that its submitter may have submitted is told to stop",
     "rayjob/submitter-done-job-running": STOPPED,
     "rayjob/submitter-failed-job-running": STOPPED,
+    "rayservice/delete-pending": KEPT,
+    "rayservice/incremental-100": f"{KEPT}; {WAITED}; {STARTED}",
+    "rayservice/incremental-25-50": f"{KEPT}; {WAITED}; {STARTED}",
+    "rayservice/incremental-40-60": f"{KEPT}; {WAITED}; {STARTED}",
+    "rayservice/incremental-gateway-not-ready": STARTED,
+    "rayservice/incremental-pending-fails": f"{KEPT}; {WAITED}; {STARTED}",
+    "rayservice/incremental-rollback": f"{KEPT}; {WAITED}; {STARTED}",
+    "rayservice/initializing-timeout": "a corrected spec is another try",
+    "rayservice/invalid-after-edit": "serviceStatus is empty while the service is not Ready",
+    "rayservice/replicas-only": "replicas reach the RayCluster that runs",
+    "rayservice/strategy-none": "an event tells that the new image is not rolled out",
+    "rayservice/suspend-while-pending": KEPT,
+    "rayservice/upgrade": KEPT,
+    "rayservice/upgrade-changed-while-pending": KEPT,
+    "rayservice/upgrade-config-while-pending": KEPT,
+    "rayservice/upgrade-pending-fails": KEPT,
+    "rayservice/upgrade-reverted": f"{KEPT}; it goes back to the RayCluster that serves",
+    "rayservice/upgrade-with-config": KEPT,
 }
 """Case to the reason."""
+
+
+def hooks() -> PluginManager:
+    """What the operator runs with."""
+    return PluginManager(load_plugins(PLUGINS))
 
 
 def load(case: str) -> Scenario:

@@ -18,10 +18,13 @@ from kuberay.api.gates import CRON_JOB, DEFAULT_GATES
 from kuberay.api.job import RayJobSpec
 from kuberay.api.problems import Problem
 from kuberay.api.schema import Model
+from kuberay.api.serve_config import load_serve_config
+from kuberay.api.service import RayServiceSpec
 from kuberay.api.structural import structural_problems
 from kuberay.api.validation.cluster import validate_cluster
 from kuberay.api.validation.cronjob import validate_cronjob
 from kuberay.api.validation.job import validate_job
+from kuberay.api.validation.service import validate_service
 from kuberay.operator.offline import Rendered
 from kuberay.operator.offline import render as render_offline
 from kuberay.operator.settings import load_settings
@@ -62,7 +65,9 @@ def refusals(manifest: Manifest, gates: dict[str, bool]) -> list[Problem]:
     metadata = manifest["metadata"]
     if manifest["kind"] == "RayCronJob":
         return validate_cronjob(metadata["name"], {}, manifest["spec"], gates)
-    validate: Any = validate_cluster if manifest["kind"] == "RayCluster" else validate_job
+    validate: Any = {"RayCluster": validate_cluster, "RayJob": validate_job, "RayService": validate_service}[
+        manifest["kind"]
+    ]
     found: list[Problem] = validate(
         metadata["name"], metadata.get("labels") or {}, metadata.get("annotations") or {}, manifest["spec"], gates
     )
@@ -136,11 +141,16 @@ def _a_shell_can_read_what_starts_ray(pod: Manifest) -> None:
 
 def _cluster_spec(manifest: Manifest) -> Manifest:
     spec: Manifest = manifest["spec"]
-    for key in {"RayJob": ["rayClusterSpec"], "RayCronJob": ["jobTemplate", "rayClusterSpec"]}.get(
-        manifest["kind"], []
-    ):
+    for key in _CLUSTER_SPEC_AT.get(manifest["kind"], ()):
         spec = spec[key]
     return spec
+
+
+_CLUSTER_SPEC_AT = {
+    "RayJob": ("rayClusterSpec",),
+    "RayService": ("rayClusterConfig",),
+    "RayCronJob": ("jobTemplate", "rayClusterSpec"),
+}
 
 
 def _wanted_pods(manifest: Manifest) -> int:
@@ -225,11 +235,55 @@ def test_every_field_of_a_rayjob_is_shown_somewhere() -> None:
     assert fields - shown == {"suspend", "managedBy"}
 
 
+def services() -> list[Manifest]:
+    return [o for sample in OBJECTS for o in ray_objects(sample) if o["kind"] == "RayService"]
+
+
+def test_every_field_of_a_rayservice_is_shown_somewhere() -> None:
+    shown = {path for service in services() for path in paths(service["spec"])}
+    fields = {path for path in model_fields(RayServiceSpec) if not path.startswith("rayClusterConfig.")}
+    # The first two are other operators', the others mean nothing.
+    assert fields - shown == {
+        "suspend",
+        "managedBy",
+        "serviceUnhealthySecondThreshold",
+        "deploymentUnhealthySecondThreshold",
+    }
+
+
+def test_what_a_rayservice_imports_is_in_its_sample() -> None:
+    for sample in OBJECTS:
+        documents = sample.documents()
+        for service in (o for o in documents if o["kind"] == "RayService"):
+            (code,) = (o for o in documents if o["kind"] == "ConfigMap")
+            config = load_serve_config(service["spec"]["serveConfigV2"])
+            modules = {application["import_path"].partition(":")[0] for application in config["applications"]}
+            assert {f"{module}.py" for module in modules} == set(code["data"])
+            for text in code["data"].values():
+                compile(text, "greeter.py", "exec")
+            for pod in _templates(service):
+                volumes = {volume["configMap"]["name"] for volume in pod["spec"]["volumes"]}
+                (mount,) = pod["spec"]["containers"][0]["volumeMounts"]
+                env = {each["name"]: each["value"] for each in pod["spec"]["containers"][0]["env"]}
+                assert volumes == {code["metadata"]["name"]}
+                assert env["PYTHONPATH"] == mount["mountPath"]
+
+
+def _templates(manifest: Manifest) -> list[Manifest]:
+    spec = _cluster_spec(manifest)
+    return [group["template"] for group in (spec["headGroupSpec"], *spec["workerGroupSpecs"])]
+
+
 def test_every_field_of_a_raycronjob_is_shown_somewhere() -> None:
     crons = [o for sample in OBJECTS for o in ray_objects(sample) if o["kind"] == "RayCronJob"]
     shown = {path for cron in crons for path in paths(cron["spec"])}
     own = {info.alias or name for name, info in RayCronJobSpec.model_fields.items()}
     assert own | model_fields(JobTemplateMetadata, "jobTemplateMetadata") <= shown
+
+
+def test_the_annotation_of_a_rayservice_is_shown_somewhere() -> None:
+    shown = [names.ANNOTATION_INITIALIZING_TIMEOUT in (o["metadata"].get("annotations") or {}) for o in services()]
+    assert any(shown)
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,16 @@ from pathlib import Path
 
 import kuberay
 import pytest
-from kuberay.api.condition_reference import ANY, ENTRIES, RAYCLUSTER, RAYJOB, find_entry
-from kuberay.api.conditions import ClusterCondition, ClusterReason, CronCondition, JobCondition, TroubleReason
+from kuberay.api.condition_reference import ANY, ENTRIES, RAYCLUSTER, RAYJOB, RAYSERVICE, find_entry
+from kuberay.api.conditions import (
+    ClusterCondition,
+    ClusterReason,
+    CronCondition,
+    JobCondition,
+    ServiceCondition,
+    ServiceReason,
+    TroubleReason,
+)
 from kuberay.api.job import JobFailedReason
 
 PLAN = Path(next(iter(kuberay.__path__))) / "plan"
@@ -28,12 +36,17 @@ def test_conditions_of_rayjobs(type_: JobCondition) -> None:
     assert ("RayJob", str(type_)) in TYPES
 
 
+@pytest.mark.parametrize("type_", ServiceCondition)
+def test_conditions_of_rayservices(type_: ServiceCondition) -> None:
+    assert ("RayService", str(type_)) in TYPES
+
+
 @pytest.mark.parametrize("type_", CronCondition)
 def test_conditions_of_raycronjobs(type_: CronCondition) -> None:
     assert ("RayCronJob", str(type_)) in TYPES
 
 
-@pytest.mark.parametrize("reason", [*ClusterReason, *TroubleReason])
+@pytest.mark.parametrize("reason", [*ClusterReason, *TroubleReason, *ServiceReason])
 def test_reasons_with_a_name(reason: str) -> None:
     assert str(reason) in REASONS
 
@@ -58,9 +71,9 @@ def test_reasons_spelled_out_in_plans(reason: str) -> None:
     assert reason in REASONS
 
 
-def held_rayjobs() -> Iterator[str]:
-    """Reasons for which the plan of a RayJob holds it back."""
-    for path in sorted((PLAN / "job").glob("*.py")):
+def held(folder: str) -> Iterator[str]:
+    """Reasons for which plans in *folder* hold an object back."""
+    for path in sorted((PLAN / folder).glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "hold":
                 (reason, *_) = node.args
@@ -68,9 +81,17 @@ def held_rayjobs() -> Iterator[str]:
                     yield str(reason.value)
 
 
-@pytest.mark.parametrize("reason", sorted(set(held_rayjobs())))
+@pytest.mark.parametrize("reason", sorted(set(held("job"))))
 def test_what_holds_a_rayjob_back_is_explained(reason: str) -> None:
     entry = find_entry(RAYJOB, JobCondition.PODS_WAITING, "True", reason)
+    assert entry is not None
+    assert entry.reason == reason, "not only by what is said of all others"
+    assert entry.advice
+
+
+@pytest.mark.parametrize("reason", sorted({*held("service"), "ApplicationDeployFailed", "ApplicationUnhealthy"}))
+def test_what_a_rayservice_waits_for_is_explained(reason: str) -> None:
+    entry = find_entry(RAYSERVICE, ServiceCondition.WAITING, "True", reason)
     assert entry is not None
     assert entry.reason == reason, "not only by what is said of all others"
     assert entry.advice

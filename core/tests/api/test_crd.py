@@ -40,6 +40,19 @@ JOB_STATUS_FIELDS = (
     " observedGeneration rayClusterName rayClusterStatus rayJobInfo reason startTime succeeded"
 )
 
+SERVICE_FIELDS = (
+    "deploymentUnhealthySecondThreshold excludeHeadPodFromServeSvc managedBy rayClusterConfig"
+    " rayClusterDeletionDelaySeconds serveConfigV2 serveService serviceUnhealthySecondThreshold suspend upgradeStrategy"
+)
+SERVICE_STATUS_FIELDS = (
+    "activeServiceStatus conditions lastUpdateTime numServeEndpoints observedGeneration pendingServiceStatus"
+    " serviceStatus"
+)
+SIDE_FIELDS = (
+    "applicationStatuses lastTrafficMigratedTime rayClusterName rayClusterStatus targetCapacity trafficRoutedPercent"
+)
+OPTION_FIELDS = "gatewayClassName intervalSeconds maxSurgePercent stepSizePercent"
+
 Schema = dict[str, Any]
 
 
@@ -99,6 +112,18 @@ def test_schemas_are_structural(slim: bool) -> None:
         ("RayJob", "spec.rayClusterSpec", CLUSTER_FIELDS),
         ("RayJob", "status", JOB_STATUS_FIELDS),
         ("RayJob", "status.rayClusterStatus", CLUSTER_STATUS_FIELDS),
+        ("RayService", "spec", SERVICE_FIELDS),
+        ("RayService", "spec.rayClusterConfig", CLUSTER_FIELDS),
+        (
+            "RayService",
+            "spec.upgradeStrategy",
+            "allowHeadRestart clusterUpgradeOptions maxSurge maxUnavailable type",
+        ),
+        ("RayService", "spec.upgradeStrategy.clusterUpgradeOptions", OPTION_FIELDS),
+        ("RayService", "status", SERVICE_STATUS_FIELDS),
+        ("RayService", "status.activeServiceStatus", SIDE_FIELDS),
+        ("RayService", "status.pendingServiceStatus", SIDE_FIELDS),
+        ("RayService", "status.pendingServiceStatus.rayClusterStatus", CLUSTER_STATUS_FIELDS),
     ],
 )
 def test_fields_are_complete(kind: str, path: str, fields: str, slim: bool) -> None:
@@ -158,6 +183,8 @@ def test_rules_of_the_api_server(slim: bool) -> None:
     managed = ["self == oldSelf", "self in ['ray.io/kuberay-operator', 'kueue.x-k8s.io/multikueue']"]
     assert rules("RayCluster", "spec.managedBy") == managed
     assert rules("RayJob", "spec.managedBy") == managed
+    assert rules("RayService", "spec.managedBy") == managed
+    assert rules("RayService", "spec.rayClusterConfig.managedBy") == managed
     assert rules("RayCluster", "spec.gcsFaultToleranceOptions.backend") == ["self == oldSelf"]
     assert len(rules("RayJob", "spec.deletionStrategy")) == 2
     assert len(rules("RayJob", "spec.deletionStrategy.deletionRules.[].condition")) == 2
@@ -165,7 +192,7 @@ def test_rules_of_the_api_server(slim: bool) -> None:
 
 @BOTH
 def test_conditions_merge_by_type(slim: bool) -> None:
-    for kind in ("RayCluster", "RayJob"):
+    for kind in ("RayCluster", "RayJob", "RayService"):
         conditions = at(version(kind, slim), "status.conditions")
         assert conditions["x-kubernetes-list-type"] == "map"
         assert conditions["x-kubernetes-list-map-keys"] == ["type"]
@@ -198,6 +225,28 @@ def test_versions_and_columns() -> None:
         ".metadata.creationTimestamp",
     ]
     assert "additionalPrinterColumns" not in version("RayJob", True, "v1alpha1")
+    service = {column["name"]: column["jsonPath"] for column in version("RayService", True)["additionalPrinterColumns"]}
+    assert service == {"service status": ".status.serviceStatus", "num serve endpoints": ".status.numServeEndpoints"}
+    assert "additionalPrinterColumns" not in version("RayService", True, "v1alpha1")
+
+
+@BOTH
+def test_a_rayservice(slim: bool) -> None:
+    """Spec rayservice.md 1.2 and 1.3: what is required, defaults, and strings that the operator checks, not the schema."""
+    spec = at(version("RayService", slim), "spec")
+    assert spec["required"] == ["rayClusterConfig"]
+    assert at(version("RayService", slim), "spec.rayClusterConfig")["required"] == ["headGroupSpec"]
+    assert spec["properties"]["upgradeStrategy"]["properties"]["type"] == {"type": "string"}
+    options = at(version("RayService", slim), "spec.upgradeStrategy.clusterUpgradeOptions")
+    assert options["required"] == ["gatewayClassName", "intervalSeconds", "stepSizePercent"]
+    assert options["properties"]["maxSurgePercent"] == {"type": "integer", "format": "int32", "default": 100}
+    assert spec["properties"]["rayClusterDeletionDelaySeconds"]["minimum"] == 0
+    side = at(version("RayService", slim), "status.activeServiceStatus")["properties"]
+    assert side["targetCapacity"] == side["trafficRoutedPercent"] == {"type": "integer", "format": "int32"}
+    application = side["applicationStatuses"]["additionalProperties"]["properties"]
+    assert sorted(application) == ["message", "serveDeploymentStatuses", "status"]
+    deployment = application["serveDeploymentStatuses"]["additionalProperties"]["properties"]
+    assert deployment == {"status": {"type": "string"}, "message": {"type": "string"}}
 
 
 def test_full_schemas_know_pod_templates() -> None:

@@ -7,13 +7,20 @@ import pytest
 import yaml
 from kuberay.api.gates import DEFAULT_GATES
 from kuberay.api.problems import Problem
-from kuberay.api.validation import cluster, cronjob, job
+from kuberay.api.validation import cluster, cronjob, job, service
 
 GOLDEN = Path(__file__).parents[1] / "data/golden"
-REASONS = {"RayCluster": "InvalidRayCluster", "RayJob": "InvalidRayJob", "RayCronJob": "InvalidRayCronJob"}
+REASONS = {
+    "RayCluster": "InvalidRayCluster",
+    "RayJob": "InvalidRayJob",
+    "RayService": "InvalidRayService",
+    "RayCronJob": "InvalidRayCronJob",
+}
 OURS = {
     "invalid/duplicate-groups": "worker group names must be unique",
     "invalid/job-unknown-mode": "submissionMode",
+    "invalid/svc-bad-serve-config": "spec.serveConfigV2: line 1, column 1: ",
+    "invalid/svc-cluster-upgrade": "upgradeStrategy cannot be set when RayCluster is created by RayService",
 }
 """Accepted by the reference although they can never work; refused here (docs/differences)."""
 OWN_WORDS = {"invalid/job-bad-runtime-env": "failed to unmarshal RuntimeEnvYAML: - a\n- b\n: "}
@@ -39,8 +46,15 @@ def validate(document: dict[str, Any], gates: dict[str, bool]) -> list[Problem]:
     metadata = document["metadata"]
     if document["kind"] == "RayCronJob":
         return cronjob.validate_cronjob(metadata["name"], {}, document["spec"], gates)
-    check = cluster.validate_cluster if document["kind"] == "RayCluster" else job.validate_job
-    return check(metadata["name"], metadata.get("labels", {}), metadata.get("annotations", {}), document["spec"], gates)
+    check: Any = {
+        "RayCluster": cluster.validate_cluster,
+        "RayJob": job.validate_job,
+        "RayService": service.validate_service,
+    }[document["kind"]]
+    found: list[Problem] = check(
+        metadata["name"], metadata.get("labels", {}), metadata.get("annotations", {}), document["spec"], gates
+    )
+    return found
 
 
 def cases(*areas: str) -> list[Any]:
@@ -77,7 +91,7 @@ def test_invalid(case: Path) -> None:
         assert got == told[0]["message"]
 
 
-@pytest.mark.parametrize("case", cases("raycluster", "rayjob", "raycronjob"))
+@pytest.mark.parametrize("case", cases("raycluster", "rayjob", "rayservice", "raycronjob"))
 def test_accepted(case: Path) -> None:
     documents, gates, _ = read(case)
     assert documents

@@ -429,6 +429,24 @@ def test_upgrade_strategy_of_an_owned_cluster(creator: str) -> None:
     assert event_note(problem, "ns", "c") == f"The RayCluster UpgradeStrategy is invalid ns/c: {problem.message}"
 
 
+@pytest.mark.parametrize(
+    ("creator", "strategy", "accepted"),
+    [
+        ("RayService", "Rolling", True),
+        ("RayService", "Recreate", True),
+        ("RayService", "Sometimes", False),
+        ("RayJob", "Rolling", False),
+        ("RayJob", "Recreate", False),
+    ],
+)
+def test_a_rayservice_hands_its_strategy_down(creator: str, strategy: str, accepted: bool) -> None:
+    raw = spec(upgradeStrategy={"type": strategy})
+    problems = validate_cluster("c", {"ray.io/originated-from-crd": creator}, {}, raw, ALL_GATES)
+    assert (problems == []) is accepted
+    told = f"upgradeStrategy cannot be set when RayCluster is created by {creator}"
+    assert any(problem.message == told for problem in problems) is not accepted
+
+
 def test_contradicting_status() -> None:
     both = [{"type": kind, "status": "True"} for kind in ("RayClusterSuspending", "RayClusterSuspended")]
     [problem] = validate_cluster("c", {}, {}, spec(), ALL_GATES, {"conditions": both})

@@ -54,7 +54,7 @@ def test_crds_are_printed_as_yaml(slim: bool) -> None:
     assert result.exit_code == 0
     made = documents(result)
     names = [crd["metadata"]["name"] for crd in made]
-    assert names == ["rayclusters.ray.io", "rayjobs.ray.io", "raycronjobs.ray.io"]
+    assert names == ["rayclusters.ray.io", "rayjobs.ray.io", "rayservices.ray.io", "raycronjobs.ray.io"]
     assert {crd["kind"] for crd in made} == {"CustomResourceDefinition"}
     assert (len(result.stdout) < 400_000) is slim
 
@@ -114,7 +114,7 @@ def test_plugins_are_listed_for_machines_and_people() -> None:
 def test_plugins_follow_the_configuration(write: Any) -> None:
     config = write("apiVersion: config.ray.io/v1alpha1\nkind: Configuration\nplugins: {enabled: [volcano]}\n")
     rows = {row["name"]: row["enabled"] for row in json.loads(kuberay("plugins", "--json", "--config", config).stdout)}
-    assert rows == {"autoscaler-v2": False, "mtls": False, "volcano": True}
+    assert rows == {"autoscaler-v2": False, "gateway-upgrade": False, "mtls": False, "volcano": True}
 
 
 def test_render_prints_every_child(write: Any) -> None:
@@ -246,7 +246,10 @@ def test_render_says_who_manages_an_object_that_it_leaves_alone(write: Any) -> N
         ("a: [", "is not YAML"),
         ("apiVersion: ray.io/v1\nkind: RayCluster\nmetadata: {}\n", "a RayCluster has no metadata.name"),
         ("apiVersion: ray.io/v1\nkind: RayJobs\nmetadata: {name: x}\n", "RayJobs x is left out"),
-        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n", "There is no RayCluster, RayJob or RayCronJob in"),
+        (
+            "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n",
+            "There is no RayCluster, RayJob, RayService or RayCronJob in",
+        ),
         ("apiVersion: ray.io/v2\nkind: RayJob\nmetadata: {name: x}\n", "apiVersion is ray.io/v2: write ray.io/v1."),
         (
             "apiVersion: ray.io/v1\nkind: RayJob\nmetadata: {name: x, labels: {a: 1}}\n",

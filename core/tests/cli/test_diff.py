@@ -104,7 +104,7 @@ def test_several_documents_lists_and_standard_input(write: Any) -> None:
         [
             one,
             {"kind": "ConfigMap", "metadata": {"name": "x"}},
-            {"kind": "RayService", "metadata": {"name": "s"}},
+            {"apiVersion": "ray.io/v1", "kind": "RayThing", "metadata": {"name": "s"}},
             {"items": [new_image(two)]},
             three,
         ]
@@ -116,7 +116,9 @@ def test_several_documents_lists_and_standard_input(write: Any) -> None:
         "RayCluster default/two: restarts nothing",
         "RayCluster default/three: is not there yet; it would be made",
     ]
-    assert result.stderr == "kuberay: RayService s is left out: kuberay knows RayClusters, RayJobs and RayCronJobs.\n"
+    assert result.stderr == (
+        "kuberay: RayThing s is left out: kuberay knows RayClusters, RayJobs, RayServices and RayCronJobs.\n"
+    )
 
 
 def test_a_refused_edit_is_exit_code_1(write: Any) -> None:
@@ -144,7 +146,11 @@ def test_gates_are_those_of_the_operator(write: Any) -> None:
     ("arguments", "code", "words"),
     [
         (["-f", "/does/not/exist", "--against", "x"], 1, "Cannot read /does/not/exist"),
-        (["-f", "-", "--against", "-"], 1, "There is no RayCluster, RayJob or RayCronJob in standard input."),
+        (
+            ["-f", "-", "--against", "-"],
+            1,
+            "There is no RayCluster, RayJob, RayService or RayCronJob in standard input.",
+        ),
         (["-f", "-", "-o", "xml"], 2, "--output must be table or json, not 'xml'"),
         (["-f", "-", "--feature-gates", "No=true"], 1, "unknown feature gate 'No'"),
         ([], 2, "--file"),

@@ -9,18 +9,19 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from kuberay.api.kinds import EVENT, POD, RAYCLUSTER, RAYJOB, SECRET
+from kuberay.api.kinds import ENDPOINT_SLICE, EVENT, POD, RAYCLUSTER, RAYJOB, RAYSERVICE, SECRET
+from kuberay.api.objects import from_dict
 from kuberay.hooks.calls import NoHooks
 from kuberay.kube.client import Client
 from kuberay.kube.events import EventRecorder
 from kuberay.kube.store import Store
 from kuberay.operator.controller import MAX_ROUNDS, Controller, Setup
-from kuberay.operator.keys import Key
+from kuberay.operator.keys import RECONCILED, Key
 from kuberay.operator.metrics import Metrics
 from kuberay.plan.config import PlanConfig
-from kuberay.plan.model import Create, Delete, Event, ObjectProbe, Plan
+from kuberay.plan.model import Create, Delete, Event, ObjectProbe, Patch, Plan
 from kuberay.plan.observed import Observed
-from kuberay_testkit.builders import build_raycluster, build_rayjob
+from kuberay_testkit.builders import build_raycluster, build_rayjob, build_rayservice
 from kuberay_testkit.dashboard import FakeDashboard
 from kuberay_testkit.drain import FakeDrain
 from kuberay_testkit.sim.faults import Faults
@@ -34,7 +35,14 @@ PlanOf = Callable[[Observed], Plan]
 class World:
     """A server and a controller whose plans a test decides. Nothing is watched: events are told by the test."""
 
-    def __init__(self, cluster: PlanOf = lambda _: Plan(), job: PlanOf = lambda _: Plan(), *, workers: int = 1) -> None:
+    def __init__(
+        self,
+        cluster: PlanOf = lambda _: Plan(),
+        job: PlanOf = lambda _: Plan(),
+        service: PlanOf = lambda _: Plan(),
+        *,
+        workers: int = 1,
+    ) -> None:
         self.server = SimServer()
         self.store = Store()
         self.passes: list[tuple[str, float]] = []
@@ -52,7 +60,11 @@ class World:
                 config=PlanConfig(),
                 gates={},
                 metrics=Metrics(),
-                plans={RAYCLUSTER: self._noting(cluster), RAYJOB: self._noting(job)},
+                plans={
+                    RAYCLUSTER: self._noting(cluster),
+                    RAYJOB: self._noting(job),
+                    RAYSERVICE: self._noting(service),
+                },
             )
         )
         self.tasks = [asyncio.create_task(self.controller.work()) for _ in range(workers)]
@@ -68,7 +80,7 @@ class World:
     def create(self, manifest: dict[str, Any], *, tell: str | None = "ADDED") -> dict[str, Any]:
         """Create an object and tell the controller as the event source does."""
         body = self.server.create(manifest)
-        self.controller.accept(RAYCLUSTER if body["kind"] == "RayCluster" else RAYJOB, tell, body)
+        self.controller.accept(RECONCILED[body["kind"]], tell, body)
         return body
 
     def cluster(self, name: str = "rc", **options: Any) -> dict[str, Any]:
@@ -357,7 +369,7 @@ async def test_nothing_is_asked_for_an_object_that_its_own_pass_found_gone() -> 
     await asyncio.sleep(100)
     assert len(world.passes) == 1
     assert not world.controller.prober._tasks
-    assert list(world.controller._selectors.running_on("ns", "rc")) == []
+    assert list(world.controller._references.running_on("ns", "rc")) == []
     await world.end()
 
 
@@ -422,4 +434,134 @@ async def test_a_childs_change_wakes_its_owner() -> None:
     world.store.remove(POD, "ns", pod.name, pod.uid)
     await asyncio.sleep(1)
     assert len(world.passes) > before
+    await world.end()
+
+
+SERVES = {"activeServiceStatus": {"rayClusterName": "rc"}}
+
+
+def serving_once(observed: Observed) -> Plan:
+    """A RayService that names its RayCluster."""
+    return Plan() if observed.obj.status else Plan(status=SERVES)
+
+
+class ServingWorld(World):
+    """A RayService ``rs`` on RayCluster ``rc``, of which a head pod is told."""
+
+    def __init__(self, **plans: PlanOf) -> None:
+        super().__init__(service=serving_once, **plans)
+        self.version = 100
+
+    async def begin(self) -> None:
+        self.cluster()
+        self.create(build_rayservice("rs", namespace="ns"))
+        self.tell_pod()
+        await asyncio.sleep(1)
+
+    def passes_of(self, name: str) -> int:
+        return [each for each, _ in self.passes].count(name)
+
+    def tell_pod(self, *, ready: bool = True, **metadata: Any) -> None:
+        self.version += 1
+        labels = {"ray.io/cluster": "rc", "ray.io/node-type": "head"}
+        body = {
+            "metadata": {
+                "name": "head", "namespace": "ns", "uid": "u", "resourceVersion": str(self.version), "labels": labels, **metadata
+            },
+            "status": {"podIP": "10.0.0.1", "conditions": [{"type": "Ready", "status": "True" if ready else "False"}]},
+        }  # fmt: skip
+        self.store.upsert(POD, from_dict(POD, body))
+
+    def tell_endpoints(self, *uids: str, of: str) -> None:
+        self.version += 1
+        labels = {"ray.io/originated-from-crd": "RayService", "ray.io/originated-from-cr-name": of}
+        body = {
+            "metadata": {
+                "name": of,
+                "namespace": "ns",
+                "uid": of,
+                "resourceVersion": str(self.version),
+                "labels": labels,
+            },
+            "endpoints": [{"conditions": {"ready": True}, "targetRef": {"uid": uid}} for uid in uids],
+        }
+        self.store.upsert(ENDPOINT_SLICE, from_dict(ENDPOINT_SLICE, body))
+
+
+@in_virtual_time
+async def test_a_rayservice_is_looked_at_when_a_pod_serves_or_does_not_and_for_nothing_else_of_it() -> None:
+    world = ServingWorld()
+    await world.begin()
+    before = world.passes_of("rs")
+    world.tell_pod(annotations={"a": "b"})
+    await asyncio.sleep(1)
+    assert world.passes_of("rs") == before
+    world.tell_pod(ready=False)
+    await asyncio.sleep(1)
+    assert world.passes_of("rs") == before + 1
+    world.tell_pod(ready=True)
+    world.tell_pod(ready=False)
+    await asyncio.sleep(1)
+    assert world.passes_of("rs") == before + 2, "a burst is one"
+    await world.end()
+
+
+@in_virtual_time
+async def test_a_rayservice_is_looked_at_when_its_endpoints_change() -> None:
+    world = ServingWorld()
+    await world.begin()
+    before = world.passes_of("rs")
+    for number, of in enumerate(("rs", "rc")):
+        world.tell_endpoints("a", of=of)
+        await asyncio.sleep(1)
+        assert world.passes_of("rs") == before + 1 + 2 * number
+        world.tell_endpoints("a", of=of)
+        await asyncio.sleep(1)
+        assert world.passes_of("rs") == before + 1 + 2 * number, "the same pods"
+        world.tell_endpoints("a", "b", of=of)
+        await asyncio.sleep(1)
+        assert world.passes_of("rs") == before + 2 + 2 * number
+    await world.end()
+
+
+@in_virtual_time
+async def test_of_a_deleted_rayservice_no_reference_is_kept() -> None:
+    world = ServingWorld()
+    await world.begin()
+    body = world.server.peek(RAYSERVICE, "ns", "rs")
+    assert body is not None
+    world.server.delete(RAYSERVICE, "ns", "rs")
+    body["metadata"]["resourceVersion"] = str(int(body["metadata"]["resourceVersion"]) + 1)
+    world.controller.accept(RAYSERVICE, "DELETED", body)
+    assert list(world.controller._references.served_by("ns", "rc")) == []
+    await world.end()
+
+
+@in_virtual_time
+async def test_what_another_pass_learns_of_a_pod_by_writing_it_is_not_kept_from_the_rayservice() -> None:
+    """The answer to a write may bring news that the watch brings later, when it is none any more."""
+
+    def annotate(observed: Observed) -> Plan:
+        pod = observed.view.get(POD, "ns", "p")
+        if pod is None or pod.metadata.annotations:
+            return Plan()
+        body = {"metadata": {"annotations": {"seen": "yes"}}}
+        return Plan(stages=[[Patch(kind=POD, namespace="ns", name="p", body=body)]])
+
+    world = ServingWorld(cluster=annotate)
+    await world.begin()
+    labels = {"ray.io/cluster": "rc", "ray.io/node-type": "worker"}
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "ns", "labels": labels}}
+    pod = world.server.create({**manifest, "spec": {"containers": [{"name": "c", "image": "i"}]}})
+    world.store.upsert(POD, from_dict(POD, pod))
+    ready = {"podIP": "10.0.0.2", "conditions": [{"type": "Ready", "status": "True"}]}
+    world.server.set_status(POD, "ns", "p", ready)
+    await asyncio.sleep(1)
+    before = world.passes_of("rs")
+    world.controller.queue.add(Key(RAYCLUSTER, "ns", "rc"))
+    await asyncio.sleep(1)
+    live = world.store.get(POD, "ns", "p")
+    assert live is not None
+    assert live.metadata.annotations == {"seen": "yes"}
+    assert world.passes_of("rs") == before + 1
     await world.end()

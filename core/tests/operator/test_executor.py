@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 import pytest
-from kuberay.api.kinds import NAMESPACE, POD, RAYCLUSTER, SECRET, SERVICE, Kind
+from kuberay.api.kinds import GATEWAY, HTTP_ROUTE, NAMESPACE, POD, RAYCLUSTER, SECRET, SERVICE, Kind
 from kuberay.api.objects import Object, Pod, RayObject, decode, from_dict
 from kuberay.kube.client import Client
 from kuberay.kube.errors import ApiError, ConflictError, NotFoundError
@@ -35,7 +35,7 @@ class World:
             Client(SimTransport(self.server)),
             self.store,
             self.server.now,
-            lambda kind, obj: self.written.append(f"{kind.kind} {obj.name}"),
+            lambda kind, _before, obj: self.written.append(f"{kind.kind} {obj.name}"),
         )
         owner = from_dict(RAYCLUSTER, self.server.create(build_raycluster("rc", namespace="ns")))
         assert isinstance(owner, RayObject)
@@ -317,7 +317,7 @@ async def test_an_apply_in_sync_costs_no_request_after_a_restart_either() -> Non
     await first.run([first.apply()])
     first.store = Store()
     first.watch_catches_up()
-    again = Executor(Client(SimTransport(first.server)), first.store, first.server.now, lambda _kind, _obj: None)
+    again = Executor(Client(SimTransport(first.server)), first.store, first.server.now, lambda *_: None)
     first.server.calls.clear()
     assert not (await again.run(first.owner, [[first.apply()]])).changed
     assert first.asked() == []
@@ -643,3 +643,102 @@ async def test_the_next_plan_sees_what_a_lost_answer_hid(what: str) -> None:
         assert known.metadata.annotations == {"marked": "yes"}
     else:
         assert known is None or known.deleting
+
+
+RAY_CLUSTER_OF_IT = {
+    "apiVersion": "ray.io/v1",
+    "kind": "RayCluster",
+    "name": "rc-1",
+    "uid": "uid-rc-1",
+    "controller": True,
+}
+
+
+def for_the_child(world: World, port: int = 8000) -> dict[str, Any]:
+    """A service that the owner makes for a RayCluster of its own, and that goes with that."""
+    body = world.service(port=port)
+    body["metadata"]["ownerReferences"] = [RAY_CLUSTER_OF_IT]
+    return body
+
+
+@in_virtual_time
+async def test_what_is_made_for_a_child_is_the_childs_and_still_kept_up_to_date() -> None:
+    world = World()
+    assert (await world.run([world.apply(for_the_child(world))])).events == [DONE]
+    assert (await world.run([world.apply(for_the_child(world))])).events == []
+    outcome = await world.run([world.apply(for_the_child(world, port=9000))])
+    assert (outcome.failure, outcome.events) == (None, [UPDATED])
+    live = world.server.peek(SERVICE, "ns", "s")
+    assert live is not None
+    assert live["spec"]["ports"][0]["port"] == 9000
+
+
+@in_virtual_time
+async def test_what_is_the_childs_is_not_taken_over_for_the_owner_or_another_child() -> None:
+    world = World()
+    other = for_the_child(world)
+    other["metadata"]["ownerReferences"] = [{**RAY_CLUSTER_OF_IT, "name": "rc-2", "uid": "uid-rc-2"}]
+    await world.run([world.apply(other)])
+    for body in (for_the_child(world), world.service()):
+        outcome = await world.run([world.apply(body)])
+        assert outcome.failure is not None
+        assert outcome.failure.reason == "NotOwnedError"
+
+
+@in_virtual_time
+async def test_who_is_told_of_a_write_learns_what_was_known_before() -> None:
+    world = World()
+    told: list[tuple[str, str]] = []
+
+    def note(_kind: Kind, before: Object | None, after: Object) -> None:
+        told.append(
+            (before.metadata.labels.get("a", "none") if before else "new", after.metadata.labels.get("a", "none"))
+        )
+
+    world.executor = Executor(Client(SimTransport(world.server)), world.store, world.server.now, note)
+    await world.run([world.create("p")])
+    for value in ("1", "2"):
+        await world.run([Patch(kind=POD, namespace="ns", name="p", body={"metadata": {"labels": {"a": value}}})])
+    assert told == [("new", "none"), ("none", "1"), ("1", "2")]
+
+
+def gateway_write(world: World, kind: Kind, spec: dict[str, Any]) -> Apply:
+    body = world.body(kind, "rs", spec=spec)
+    return Apply(kind=kind, namespace="ns", name="rs", body=body, done=DONE, updated=UPDATED)
+
+
+def route(active: int, pending: int) -> dict[str, Any]:
+    backends = [{"name": "one", "port": 8000, "weight": active}, {"name": "two", "port": 8000, "weight": pending}]
+    return {"parentRefs": [{"name": "rs", "namespace": "ns"}], "rules": [{"backendRefs": backends}]}
+
+
+@in_virtual_time
+async def test_a_gateway_and_its_route_are_kept_up_to_date_and_deleted() -> None:
+    world = World()
+    listeners = {"gatewayClassName": "c", "listeners": [{"name": "http", "protocol": "HTTP", "port": 80}]}
+    gateway, first = gateway_write(world, GATEWAY, listeners), gateway_write(world, HTTP_ROUTE, route(100, 0))
+    assert (await world.run([gateway], [first])).events == [DONE, DONE]
+    world.server.calls.clear()
+    assert not (await world.run([gateway], [first])).changed
+    assert world.asked() == [], "what is in sync costs no request"
+    assert (await world.run([gateway], [gateway_write(world, HTTP_ROUTE, route(90, 10))])).events == [UPDATED]
+    live = world.server.peek(HTTP_ROUTE, "ns", "rs")
+    assert live is not None
+    assert [backend["weight"] for backend in live["spec"]["rules"][0]["backendRefs"]] == [90, 10]
+    for kind in (HTTP_ROUTE, GATEWAY):
+        stored = world.stored(kind, "rs")
+        assert stored is not None
+        await world.run([Delete(kind=kind, namespace="ns", name="rs", uid=stored.uid)])
+        assert world.server.peek(kind, "ns", "rs") is None
+
+
+@in_virtual_time
+async def test_a_gateway_that_the_cluster_does_not_serve_is_said_in_words_that_help() -> None:
+    world = World()
+    world.server.unregister(GATEWAY)
+    outcome = await world.run([gateway_write(world, GATEWAY, {})])
+    assert outcome.failure is not None
+    assert outcome.failure.message == (
+        "gateways.gateway.networking.k8s.io is not served by this cluster: install its CRD, or turn off the plugin that "
+        "needs it"
+    )

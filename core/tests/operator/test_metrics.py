@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
-from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB
+from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB, RAYSERVICE
 from kuberay.api.names import LABEL_ORIGIN_CRD
 from kuberay.api.objects import RayObject, from_dict
 from kuberay.kube.queue import WorkQueue
@@ -214,3 +214,36 @@ def test_a_raycronjob_is_counted_while_it_is_there() -> None:
     assert scrape(metrics, "kuberay_cronjob_info{") == {series}
     store.remove(RAYCRONJOB, "ns", "cron", "uid-cron")
     assert scrape(metrics, "kuberay_cronjob_info{") == set()
+
+
+SERVICE_CONDITIONS: dict[str, tuple[list[dict[str, str]], str, str]] = {
+    "none": ([], "false", "false"),
+    "ready": ([{"type": "Ready", "status": "True"}], "true", "false"),
+    "upgrading": (
+        [{"type": "Ready", "status": "False"}, {"type": "UpgradeInProgress", "status": "True"}],
+        "false",
+        "true",
+    ),
+    "unknown": ([{"type": "UpgradeInProgress", "status": "Unknown"}], "false", "false"),
+}
+
+
+@pytest.mark.parametrize(("conditions", "ready", "upgrading"), SERVICE_CONDITIONS.values(), ids=SERVICE_CONDITIONS)
+def test_a_rayservice_has_its_conditions_as_labels(conditions: Any, ready: str, upgrading: str) -> None:
+    """rayservice.md 6.4"""
+    metrics, _ = exporting((RAYSERVICE, obj(RAYSERVICE, "rs", {"conditions": conditions})))
+    assert scrape(metrics, "kuberay_service") == {
+        'kuberay_service_info{name="rs",namespace="ns",uid="uid-rs"} 1.0',
+        f'kuberay_service_condition_ready{{condition="{ready}",name="rs",namespace="ns",uid="uid-rs"}} 1.0',
+        f'kuberay_service_condition_upgrade_in_progress{{condition="{upgrading}",name="rs",namespace="ns",uid="uid-rs"}} 1.0',
+    }
+
+
+def test_the_series_of_a_deleted_rayservice_go_and_others_stay() -> None:
+    """rayservice.md row 144"""
+    metrics, store = exporting((RAYSERVICE, obj(RAYSERVICE, "one")), (RAYSERVICE, obj(RAYSERVICE, "two")))
+    assert len(scrape(metrics, "kuberay_service")) == 6
+    store.remove(RAYSERVICE, "ns", "one", "uid-one")
+    left = scrape(metrics, "kuberay_service")
+    assert len(left) == 3
+    assert all('name="two"' in line for line in left)

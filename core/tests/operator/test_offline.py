@@ -7,15 +7,25 @@ from typing import Any
 
 import pytest
 from kuberay.api.gates import DEFAULT_GATES
-from kuberay.api.kinds import POD, RAYCLUSTER, RAYJOB, SERVICE_ACCOUNT
+from kuberay.api.kinds import POD, RAYCLUSTER, RAYJOB, RAYSERVICE, SERVICE_ACCOUNT
 from kuberay.hooks.calls import NoHooks
 from kuberay.operator.offline import Rendered, render
 from kuberay.plan.cluster import plan_cluster
 from kuberay.plan.config import PlanConfig
 from kuberay.plan.job import plan_job
-from kuberay.plan.model import Apply, Create, Delete, Event, ObjectProbe, Plan
+from kuberay.plan.model import (
+    Apply,
+    Create,
+    Delete,
+    Event,
+    ObjectProbe,
+    Plan,
+    ProxyHealthProbe,
+    ServeConfigCall,
+    ServeProbe,
+)
 from kuberay.plan.observed import Observed
-from kuberay_testkit.builders import build_group, build_raycluster, build_rayjob
+from kuberay_testkit.builders import build_group, build_raycluster, build_rayjob, build_rayservice
 
 PLANS = {RAYCLUSTER: plan_cluster, RAYJOB: plan_job}
 
@@ -149,3 +159,36 @@ def test_a_plan_that_never_settles_ends_all_the_same() -> None:
     result = rendered(build_raycluster("rc"), stub(plan))
     assert result.problems == ["and again"]
     assert len(result.events) == 1
+
+
+def test_serve_runs_what_it_is_given_and_nothing_before() -> None:
+    config = '{"applications":[{"name":"a","deployments":[{"name":"d"}]},{"name":""}]}'
+    put = ServeConfigCall("head:8265", config)
+    ask, elsewhere, health = ServeProbe("head:8265"), ServeProbe("other:8265"), ProxyHealthProbe("10.0.0.1:8000")
+    seen: list[list[str]] = []
+
+    def plan(observed: Observed) -> Plan:
+        answer = observed.probes.get(ask)
+        seen.append(sorted(answer.value["applications"]) if answer else ["?"])
+        probes = [ask, elsewhere, health]
+        if answer is not None:
+            probes.append(put)
+        if answer is None or not answer.value["applications"]:
+            return Plan(probes=probes)  # type: ignore[arg-type]
+        assert observed.probes[health].value == {"healthy": True}
+        assert observed.probes[elsewhere].value == {"applications": {}}
+        app = answer.value["applications"]["a"]
+        assert app == {"status": "RUNNING", "message": "", "deployments": {"d": {"status": "HEALTHY", "message": ""}}}
+        serves = {"activeServiceStatus": {"rayClusterName": "rc"}}
+        return Plan(probes=probes, status=serves, waiting="no requests come")  # type: ignore[arg-type]
+
+    result = rendered(build_rayservice("rs"), {RAYSERVICE: plan})
+    assert seen[0] == ["?"]
+    assert [] in seen
+    assert seen[-1] == ["a", "default"]
+    assert result.notes == [f"PUT http://head:8265/api/serve/applications/ {config}"]
+
+
+def test_what_a_rayservice_waits_for_is_noted() -> None:
+    result = rendered(build_rayservice("rs"), {RAYSERVICE: lambda _: Plan(waiting="there is no head")})
+    assert result.notes == ["RayService rs: there is no head"]

@@ -61,7 +61,18 @@ def test_per_watched_namespace() -> None:
 @pytest.mark.parametrize("proxy", [True, False])
 def test_the_proxy_is_granted_only_where_it_is_used(proxy: bool) -> None:
     granted = rules(rbac_manifests(namespace="sys", proxy=proxy), "ClusterRole")
-    assert any("services/proxy" in rule["resources"] for rule in granted) is proxy
+    verbs = {resource: set(rule["verbs"]) for rule in granted for resource in rule["resources"]}
+    wanted = {"services/proxy": {"get", "create", "update"}, "pods/proxy": {"get"}} if proxy else {}
+    assert {resource: verbs[resource] for resource in verbs if resource.endswith("/proxy")} == wanted
+
+
+def test_rayservices_are_never_made_or_deleted_and_endpoints_only_read() -> None:
+    granted = rules(rbac_manifests(namespace="sys"), "ClusterRole")
+    verbs = {resource: set(rule["verbs"]) for rule in granted for resource in rule["resources"]}
+    assert verbs["rayservices"] == {"get", "list", "watch", "patch"}
+    assert verbs["rayservices/status"] == {"patch"}
+    assert verbs["rayservices/finalizers"] == {"update"}
+    assert verbs["endpointslices"] == {"get", "list", "watch"}
 
 
 def test_plugin_rules_are_added_to_the_core_rules() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from kuberay.operator.settings import (
+    DEFAULT_PLUGINS,
     Environment,
     Settings,
     SettingsError,
@@ -191,8 +192,8 @@ def test_with_a_file_most_flags_do_not_count(write: Any) -> None:
 def test_the_four_schedulers_turn_on_the_plugin_of_that_name(name: str) -> None:
     """O8"""
     names, optional = load_settings("", {"batch_scheduler": name}).enabled_plugins()
-    assert names == ["autoscaler-v2", name]
-    assert optional == {"autoscaler-v2"}
+    assert names == [*DEFAULT_PLUGINS, name]
+    assert optional == set(DEFAULT_PLUGINS)
 
 
 @pytest.mark.parametrize("name", ["default", "unknown-scheduler-name", "kubernetes-was-v1alpha2", "Volcano"])
@@ -206,7 +207,7 @@ def test_other_schedulers_are_refused(name: str) -> None:
 
 def test_the_deprecated_scheduler_switch() -> None:
     """O10"""
-    assert load_settings("", {"enable_batch_scheduler": True}).enabled_plugins()[0] == ["autoscaler-v2", "volcano"]
+    assert load_settings("", {"enable_batch_scheduler": True}).enabled_plugins()[0] == [*DEFAULT_PLUGINS, "volcano"]
     assert refusal(enable_batch_scheduler=True, batch_scheduler="volcano") == (
         "flags: batchScheduler and the deprecated enableBatchScheduler are both set; keep batchScheduler."
     )
@@ -215,7 +216,7 @@ def test_the_deprecated_scheduler_switch() -> None:
 @pytest.mark.parametrize(
     ("flags", "names", "optional"),
     [
-        ({}, ["autoscaler-v2"], {"autoscaler-v2"}),
+        ({}, ["autoscaler-v2", "gateway-upgrade"], {"autoscaler-v2", "gateway-upgrade"}),
         ({"plugins": {"enabled": []}}, [], set()),
         ({"plugins": {"enabled": ["a", "b"]}}, ["a", "b"], set()),
         ({"plugins": {"enabled": ["volcano"]}, "batch_scheduler": "volcano"}, ["volcano"], set()),
@@ -253,6 +254,7 @@ ON, OFF = ("true", "True", "TRUE"), ("", "false", "1", "yes")
         ("ENABLE_LOGIN_SHELL", "login_shell", False, ON, OFF),
         ("ENABLE_DETERMINISTIC_HEAD_POD_NAME", "deterministic_head_pod_name", False, ON, OFF),
         ("ENABLE_RANDOM_POD_DELETE", "random_pod_delete", False, ON, OFF),
+        ("ENABLE_ZERO_DOWNTIME", "enable_zero_downtime", True, ("false", "False", "FALSE"), ("", "true", "no", "0")),
         ("DELETE_RAYJOB_CR_AFTER_JOB_FINISHES", "delete_rayjob_after_finish", False, ON, OFF),
         ("USE_INGRESS_ON_OPENSHIFT", "ingress_on_openshift", False, ON, OFF),
     ],

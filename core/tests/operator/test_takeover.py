@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+import pytest
 from kuberay.api.kinds import RAYCLUSTER
 from kuberay.api.objects import Object, RayObject, from_dict
 from kuberay.kube.client import Client
 from kuberay.kube.store import Store
 from kuberay.operator.executor import Executor
+from kuberay.operator.leftovers import leftovers_of
 from kuberay_testkit.builders import build_raycluster
 from kuberay_testkit.sim.server import SimServer
 from kuberay_testkit.sim.transport import SimTransport
@@ -38,7 +40,7 @@ async def test_fields_and_conditions_of_the_former_operator_do_not_stay() -> Non
     )
     store = Store()
 
-    def ignore(_kind: Any, _obj: Object) -> None:
+    def ignore(_kind: Any, _before: Object | None, _after: Object) -> None:
         return None
 
     executor = Executor(Client(transport), store, server.now, ignore)
@@ -56,3 +58,28 @@ async def test_fields_and_conditions_of_the_former_operator_do_not_stay() -> Non
     assert isinstance(current, RayObject)
     await executor.apply_status(RAYCLUSTER, current, {**wanted, "state": "suspended"})
     assert len(server.calls) == 1, "the second write finds nothing to clean up"
+
+
+LEFTOVERS: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "nothing": ({"a": 1}, {"a": 2}, {}),
+    "a field": ({}, {"a": 1}, {"a": None}),
+    "a default": ({}, {"numServeEndpoints": 0, "b": {}, "c": []}, {}),
+    "below": ({"a": {"b": 1}}, {"a": {"b": 1, "c": 2}}, {"a": {"c": None}}),
+    "an application": (
+        {"activeServiceStatus": {"applicationStatuses": {}}},
+        {"activeServiceStatus": {"applicationStatuses": {"old": {"status": "RUNNING"}}}},
+        {"activeServiceStatus": {"applicationStatuses": {"old": None}}},
+    ),
+    "shares, of which 0 is not nothing": (
+        {"pendingServiceStatus": {"rayClusterStatus": {"head": {}}}},
+        {"pendingServiceStatus": {"targetCapacity": 0, "trafficRoutedPercent": 0, "rayClusterStatus": {"head": {}}}},
+        {"pendingServiceStatus": {"targetCapacity": None, "trafficRoutedPercent": None}},
+    ),
+    "a share that is wanted": ({"targetCapacity": 0}, {"targetCapacity": 0}, {}),
+    "conditions": ({"conditions": []}, {"conditions": [{"type": "Old"}]}, {"conditions": None}),
+}
+
+
+@pytest.mark.parametrize(("wanted", "live", "patch"), LEFTOVERS.values(), ids=LEFTOVERS)
+def test_what_is_left_of_the_former_operator(wanted: Any, live: Any, patch: Any) -> None:
+    assert leftovers_of(wanted, live) == patch

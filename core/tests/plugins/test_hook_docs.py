@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from pathlib import Path
+from types import ModuleType
 
+import pytest
+from kuberay.hooks import service_upgrade
 from kuberay.hooks import types as hook_types
 from kuberay.plugins import hook_docs
 from kuberay.plugins.hook_names import hook_arguments
@@ -30,14 +34,23 @@ def test_every_hook_is_on_the_page_with_its_arguments():
         assert f"| [`{name}`](#{name}) |" in page
 
 
-def test_every_public_type_is_on_the_page():
+@pytest.mark.parametrize("module", [hook_types, service_upgrade], ids=lambda module: module.__name__)
+def test_every_public_type_is_on_the_page(module: ModuleType):
     page = PAGE.read_text()
-    public = [
-        name for name, value in vars(hook_types).items() if getattr(value, "__module__", "") == hook_types.__name__
-    ]
+    public = [name for name, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+    assert public
     for name in public:
         if not name.startswith("_"):
             assert f"\n### {name}\n" in page
+
+
+def test_methods_of_strategies_are_on_the_page():
+    section = PAGE.read_text().split("\n### ServiceUpgradeStrategy\n")[1].split("\n### ")[0]
+    for name, method in vars(service_upgrade.ServiceUpgradeStrategy).items():
+        if inspect.isfunction(method):
+            assert f"\n`{name}(" in section
+            assert method.__doc__
+    assert "\n### Relation\n" in PAGE.read_text()
 
 
 def test_the_example_is_a_plugin_that_works(install, make_pod_context):

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 import logging
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from kuberay.api.kinds import RAYJOB, Kind
-from kuberay.hooks import FinishContext, Problem, UpgradeContext, UpgradeStrategy, Wait, Watch, hookimpl
-from kuberay.hooks.calls import Hooks, PluginFailure
+from kuberay.api.kinds import RAYJOB, RAYSERVICE, Kind
+from kuberay.hooks import (
+    FinishContext,
+    Problem,
+    ServiceSide,
+    ServiceUpgradeContext,
+    ServiceUpgradeStrategy,
+    Share,
+    UpgradeContext,
+    UpgradeStep,
+    UpgradeStrategy,
+    Wait,
+    Watch,
+    hookimpl,
+)
+from kuberay.hooks.calls import Hooks, NoHooks, PluginFailure
 from kuberay.plugins.hook_names import find_hooks
 from kuberay.plugins.loader import Plugin
 from kuberay.plugins.manager import PluginManager
@@ -140,12 +154,13 @@ def test_contexts_are_copies(make_owner):
     assert manager.diagnose(make_owner()) == ["2", "2"], "and a new one in the next pass"
 
 
-def test_a_rayjob_context_shares_its_cluster_spec(make_owner):
+@pytest.mark.parametrize(("kind", "key"), [(RAYJOB, "rayClusterSpec"), (RAYSERVICE, "rayClusterConfig")])
+def test_the_context_of_a_rayjob_or_rayservice_shares_its_cluster_spec(make_owner, kind, key):
     def check(ctx):
-        return [str(ctx.cluster_spec is ctx.spec["rayClusterSpec"])]
+        return [str(ctx.cluster_spec is ctx.spec[key])]
 
-    spec = {"rayClusterSpec": {"headGroupSpec": {}}}
-    ctx = make_owner(kind=RAYJOB, spec=spec, cluster_spec=spec["rayClusterSpec"])
+    spec = {key: {"headGroupSpec": {}}}
+    ctx = make_owner(kind=kind, spec=spec, cluster_spec=spec[key])
     assert PluginManager([plugin("a", diagnose=check)]).diagnose(ctx) == ["True"]
 
 
@@ -233,6 +248,170 @@ def test_the_strategy_of_the_asked_name_is_taken(make_owner, caplog):
     two = PluginManager([plugin("a", upgrade_strategy=offer), plugin("b", upgrade_strategy=offer)])
     assert two.upgrade_strategy(ctx) is None
     assert "plugins 'a' and 'b' both offer 'Blue'" in caplog.text
+
+
+class Green(ServiceUpgradeStrategy):
+    """A strategy of a plugin: what its methods do is the test's."""
+
+    name = "Green"
+
+    def __init__(self, answer: Any = None) -> None:
+        self.answer = answer
+
+    def step(self, ctx: ServiceUpgradeContext) -> UpgradeStep:
+        return self.answer(ctx) if callable(self.answer) else self.answer
+
+    def problems(self, owner: Any) -> Any:
+        return self.answer(owner) if callable(self.answer) else self.answer
+
+
+def offering(strategy: Any, name: str = "a", **more: Any) -> Plugin:
+    return plugin(name, upgrade_strategy=lambda ctx: strategy, watches=lambda: [Watch(WIDGET)], **more)
+
+
+def asked(make_owner: Any, type_: str = "Green") -> UpgradeContext:
+    return UpgradeContext(owner=make_owner(kind=RAYSERVICE), type=type_)
+
+
+def upgrading(make_owner: Any) -> ServiceUpgradeContext:
+    return ServiceUpgradeContext(owner=make_owner(kind=RAYSERVICE), active=ServiceSide(cluster="one"), pending=None)
+
+
+def test_a_rayservice_gets_the_strategy_of_the_asked_name(make_owner, caplog):
+    strategy = Green()
+    manager = PluginManager([offering(strategy), plugin("b", upgrade_strategy=lambda ctx: None)])
+    assert manager.service_strategy(asked(make_owner)) is strategy
+    two = PluginManager([offering(strategy), offering(Green(), "b")])
+    assert two.service_strategy(asked(make_owner)) is None
+    assert "plugins 'a' and 'b' both offer 'Green'" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("answer", "type_", "sentence"),
+    [
+        (True, "Green", "returned bool, a ServiceUpgradeStrategy or None is expected"),
+        (Green, "Green", "returned type, a ServiceUpgradeStrategy or None is expected"),
+        (Green(), "Blue", "returned the strategy 'Green' when 'Blue' was asked for"),
+    ],
+)
+def test_strategies_of_the_wrong_type_are_not_taken(make_owner, caplog, answer, type_, sentence):
+    assert PluginManager([offering(answer)]).service_strategy(asked(make_owner, type_)) is None
+    assert sentence in caplog.text
+
+
+def test_strategies_of_rayclusters_and_rayservices_are_not_mixed_up(make_owner, caplog):
+    """A plugin that asks for the type only, whatever the owner is, does nothing wrong."""
+    ctx = UpgradeContext(owner=make_owner(), type="Green", head_hash="a", wanted_hash="b")
+    assert PluginManager([offering(Green())]).upgrade_strategy(ctx) is None
+    for_clusters = UpgradeStrategy("Green", lambda ctx: True)
+    assert PluginManager([offering(for_clusters)]).service_strategy(asked(make_owner)) is None
+    assert caplog.text == ""
+
+
+def test_a_step_is_decided_by_the_strategy_with_a_copy_and_its_settings(make_owner):
+    def step(ctx):
+        ctx.owner.spec.clear()
+        return UpgradeStep(promote=True, message=str(ctx.owner.settings.limit), manifests=[widget()])
+
+    strategy = Green(step)
+    manager = PluginManager([offering(strategy, settings=lambda: Options)], observer=(seen := Calls()))
+    manager.service_strategy(asked(make_owner))
+    ctx = upgrading(make_owner)
+    step, failures = manager.service_step(strategy, ctx)
+    assert (step.promote, step.message, step.manifests) == (True, "3", [widget()])
+    assert failures == []
+    assert ctx.owner.spec, "the plugin had a copy"
+    assert seen.calls == [("a", "upgrade_strategy", False)] * 2
+
+
+BAD_STEPS: dict[str, tuple[Any, str]] = {
+    "none": (None, "returned None, an UpgradeStep is expected"),
+    "a dictionary": ({"promote": True}, "returned dict, an UpgradeStep is expected"),
+    "two endings": (UpgradeStep(promote=True, give_up=True), "returned a step with both promote and give_up"),
+    "a share that is none": (UpgradeStep(active=5), "returned a step with int where a Share or None is expected"),  # type: ignore[arg-type]
+    "more than all": (
+        UpgradeStep(pending=Share(capacity=101)),
+        "returned a share of 101, a whole number from 0 to 100",
+    ),
+    "less than nothing": (UpgradeStep(active=Share(traffic=-1)), "returned a share of -1"),
+    "a part": (UpgradeStep(active=Share(traffic=0.5)), "returned a share of 0.5"),  # type: ignore[arg-type]
+    "a boolean": (UpgradeStep(active=Share(capacity=True)), "returned a share of True"),
+    "a time without a zone": (
+        UpgradeStep(active=Share(moved=datetime(2026, 1, 1))),
+        "returned a share moved at datetime.datetime(2026, 1, 1, 0, 0), a time with a time zone",
+    ),
+    "no sentence": (UpgradeStep(waiting=None), "returned a step whose waiting is None"),  # type: ignore[arg-type]
+    "seconds": (UpgradeStep(look_after=5), "returned a step whose look_after is 5"),  # type: ignore[arg-type]
+    "maybe": (UpgradeStep(replace=1), "returned a step whose replace is 1"),  # type: ignore[arg-type]
+    "unwatched": (
+        UpgradeStep(manifests=[{"apiVersion": "v2", "kind": "Gadget", "metadata": {"name": "g"}}]),
+        "returned Gadget g of v2, a kind its watches() does not name",
+    ),
+    "unnamed": (UpgradeStep(manifests=[{"kind": "Widget"}]), "returned a Widget without metadata.name"),
+}
+
+
+@pytest.mark.parametrize(("answer", "sentence"), BAD_STEPS.values(), ids=BAD_STEPS)
+def test_steps_that_cannot_be_performed_are_failures(make_owner, caplog, answer, sentence):
+    strategy = Green(answer)
+    manager = PluginManager([offering(strategy)])
+    manager.service_strategy(asked(make_owner))
+    step, (failure,) = manager.service_step(strategy, upgrading(make_owner))
+    assert step is None
+    assert (failure.plugin, failure.hook) == ("a", "upgrade_strategy")
+    assert failure.error.startswith(f"step() {sentence}")
+    assert sentence in caplog.text
+
+
+def test_steps_that_can_be_performed(make_owner):
+    moved = datetime(2026, 1, 1, tzinfo=UTC)
+    for step in (
+        UpgradeStep(),
+        UpgradeStep(active=Share(0, 100, moved), pending=Share(), look_after=timedelta(seconds=1)),
+        UpgradeStep(rolling_back=True, message="back", waiting="for a pod"),
+        UpgradeStep(replace=True, manifests=({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}},)),
+    ):
+        strategy = Green(step)
+        manager = PluginManager([offering(strategy)])
+        manager.service_strategy(asked(make_owner))
+        assert manager.service_step(strategy, upgrading(make_owner)) == (step, [])
+
+
+def test_a_strategy_that_raises_is_a_failure_of_its_plugin(make_owner, caplog):
+    strategy = Green(explode)
+    manager = PluginManager([offering(strategy)])
+    manager.service_strategy(asked(make_owner))
+    expected = [PluginFailure("a", "upgrade_strategy", "RuntimeError: no luck")]
+    assert manager.service_step(strategy, upgrading(make_owner)) == (None, expected)
+    assert manager.service_problems(strategy, make_owner(kind=RAYSERVICE)) == ([], expected)
+    assert len(caplog.records) == 1, "told once, with its traceback"
+    assert caplog.records[0].exc_info
+
+
+def test_problems_of_a_strategys_options(make_owner):
+    strategy = Green([Problem("spec.upgradeStrategy", "too fast")])
+    manager = PluginManager([offering(strategy)])
+    manager.service_strategy(asked(make_owner))
+    owner = make_owner(kind=RAYSERVICE)
+    assert manager.service_problems(strategy, owner) == ([Problem("spec.upgradeStrategy", "too fast")], [])
+    strategy.answer = ["too fast"]
+    problems, (failure,) = manager.service_problems(strategy, owner)
+    assert problems == []
+    assert failure.error == "problems() returned a list with str in it, a list of Problem is expected"
+
+
+@pytest.mark.parametrize("hooks", [NoHooks(), PluginManager()], ids=["none", "manager"])
+def test_a_strategy_of_the_core_is_asked_directly(make_owner, hooks: Hooks):
+    ctx = upgrading(make_owner)
+    given = []
+    step, failures = hooks.service_step(Green(lambda ctx: given.append(ctx) or UpgradeStep(give_up=True)), ctx)
+    assert (step, list(failures)) == (UpgradeStep(give_up=True), [])
+    assert given[0] is ctx
+    assert hooks.service_problems(Green((Problem("x", "y"),)), ctx.owner) == ([Problem("x", "y")], ())
+    assert hooks.service_strategy(asked(make_owner)) is None
+    failure = PluginFailure("Green", "upgrade_strategy", "RuntimeError: no luck")
+    assert hooks.service_step(Green(explode), ctx) == (None, [failure])
+    assert hooks.service_problems(Green(explode), ctx.owner) == ((), [failure])
 
 
 class Calls:

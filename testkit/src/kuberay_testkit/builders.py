@@ -121,6 +121,37 @@ def build_rayjob(
     }
 
 
+SERVE_CONFIG = """\
+applications:
+- name: app
+  import_path: app:v1
+  route_prefix: /
+"""
+
+
+def build_rayservice(
+    name: str = "rayservice",
+    *,
+    namespace: str = "default",
+    groups: Mapping[str, int] | Iterable[Manifest] | int = 1,
+    labels: Mapping[str, str] | None = None,
+    annotations: Mapping[str, str] | None = None,
+    cluster: Mapping[str, Any] | None = None,
+    **spec: Any,
+) -> Manifest:
+    """A RayService with one Serve application; *cluster* adds to ``rayClusterConfig``."""
+    return {
+        "apiVersion": "ray.io/v1",
+        "kind": "RayService",
+        "metadata": _metadata(name, namespace, labels, annotations),
+        "spec": {
+            "rayClusterConfig": build_cluster_spec(groups, **(cluster or {})),
+            "serveConfigV2": SERVE_CONFIG,
+            **spec,
+        },
+    }
+
+
 def build_raycronjob(
     name: str = "raycronjob",
     schedule: str = "*/5 * * * *",

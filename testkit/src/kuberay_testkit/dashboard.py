@@ -1,4 +1,4 @@
-"""A Ray dashboard without Ray: jobs by address and id, and the ways a dashboard fails.
+"""A Ray dashboard without Ray: jobs and Serve applications by address, and the ways a dashboard fails.
 
 Implements `kuberay.ray.dashboard.DashboardClient` for all heads of a simulated cluster at once.
 """
@@ -11,16 +11,21 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import msgspec
+import orjson
 from kuberay.api.times import format_time, from_milliseconds
 from kuberay.ray.dashboard import (
     Activity,
     DashboardRefusedError,
     DashboardTarget,
     DashboardUnreachableError,
+    ServeRequests,
     SubmissionExistsError,
 )
+from kuberay.ray.in_flight import parse_requests
 from kuberay.ray.jobinfo import JobInfo
+from kuberay.ray.serve import ServeDetails
 
+from kuberay_testkit.serve import FakeServe
 from kuberay_testkit.sim.clock import Clock, VirtualClock
 
 Mode = Literal["ok", "refuse", "slow", "500", "garbage"]
@@ -39,6 +44,7 @@ class Head:
     """What else uses the cluster (drivers, actors, tasks), in a few words; empty when nothing does."""
     last_end: int = 0
     """When the last use ended, in milliseconds."""
+    serve: FakeServe = field(default_factory=FakeServe)
     mode: Mode = "ok"
     failures_left: int | None = None
     """After so many failing calls the mode is ``ok`` again; None: it stays."""
@@ -65,7 +71,12 @@ class FakeDashboard:
         self.token = token
         self.strict = strict
         self.calls: list[tuple[str, str, str]] = []
-        """(call, address, job id) in order."""
+        """(call, address, job id or pod) in order."""
+        self.proxies: dict[str, bool | None] = {}
+        """By address, whether the Serve proxy there is healthy; None: nobody answers. Others are, unless *strict*."""
+        self.metrics: dict[str, str | None] = {}
+        """By address, what a Ray node's metrics say, in Prometheus' text format; None: nobody answers. Others say nothing,
+        unless *strict*: then nobody answers there."""
         self._heads: dict[str, Head] = {}
 
     # -- what tests say
@@ -111,6 +122,10 @@ class FakeDashboard:
         head = self.up(address)
         head.use, head.last_end = "", int(self.clock.now().timestamp() * 1000)
 
+    def serve(self, address: str) -> FakeServe:
+        """Serve of the head at *address*."""
+        return self.up(address).serve
+
     def count(self, call: str) -> int:
         return Counter(name for name, _, _ in self.calls)[call]
 
@@ -139,6 +154,35 @@ class FakeDashboard:
             return Activity(True, "a submitted job has not ended")
         last = max([head.last_end, *(job.end_time for job in head.jobs.values())])
         return Activity(False, last_end=format_time(from_milliseconds(last)) if last else "")
+
+    async def serve_applications(self, target: DashboardTarget) -> ServeDetails:
+        head = await self._answer("serve_applications", target, "")
+        return head.serve.details(self.clock.now().timestamp())
+
+    async def put_serve_config(self, target: DashboardTarget, body: bytes) -> None:
+        head = await self._answer("put_serve_config", target, "")
+        if head.serve.refusal:
+            raise DashboardRefusedError(f"UpdateDeployments fail: 400 Bad Request {head.serve.refusal}")
+        head.serve.take(orjson.loads(body), self.clock.now().timestamp())
+
+    async def proxy_healthy(self, address: str, namespace: str, pod: str) -> bool:
+        self.calls.append(("proxy_healthy", address, pod))
+        await asyncio.sleep(self.latency)
+        healthy = self.proxies.get(address, None if self.strict else True)
+        if healthy is None:
+            raise DashboardUnreachableError(f"GET http://{address}/-/healthz failed: connection refused")
+        return healthy
+
+    async def requests_in_flight(self, address: str, namespace: str, pod: str) -> ServeRequests | None:
+        self.calls.append(("requests_in_flight", address, pod))
+        await asyncio.sleep(self.latency)
+        text = self.metrics.get(address, None if self.strict else "")
+        if text is None:
+            raise DashboardUnreachableError(f"GET http://{address}/metrics failed: connection refused")
+        try:
+            return parse_requests(text.encode())
+        except ValueError as error:
+            raise DashboardRefusedError(f"the metrics of pod {namespace}/{pod} cannot be used: {error}") from error
 
     async def submit_job(self, target: DashboardTarget, request: dict[str, Any]) -> str:
         job_id = str(request.get("submission_id") or "")

@@ -83,6 +83,41 @@ class JobCondition(StrEnum):
     message says what."""
 
 
+class ServiceCondition(StrEnum):
+    """Condition types of a RayService. The first five are KubeRay's (spec rayservice.md 5.1)."""
+
+    READY = "Ready"
+    UPGRADE_IN_PROGRESS = "UpgradeInProgress"
+    ROLLBACK_IN_PROGRESS = "RollbackInProgress"
+    SUSPENDING = "Suspending"
+    SUSPENDED = "Suspended"
+    WAITING = "RayServiceWaiting"
+    """True while something keeps the service from being ready, or an upgrade from moving, for longer than that takes; the
+    message says what."""
+    EDIT_IGNORED = "RayClusterConfigEditIgnored"
+    """True while ``rayClusterConfig`` says something that the upgrade strategy does not roll out; the message says what."""
+    PLUGIN_FAILED = "PluginFailed"
+    PLUGIN_MISSING = "PluginMissing"
+
+
+class ServiceReason(StrEnum):
+    """Reasons of KubeRay's RayService conditions."""
+
+    INITIALIZING = "Initializing"
+    INITIALIZING_TIMEOUT = "InitializingTimeout"
+    ZERO_ENDPOINTS = "ZeroServeEndpoints"
+    NON_ZERO_ENDPOINTS = "NonZeroServeEndpoints"
+    BOTH_CLUSTERS = "BothActivePendingClustersExist"
+    NO_PENDING = "NoPendingCluster"
+    NO_ACTIVE = "NoActiveCluster"
+    VALIDATION_FAILED = "ValidationFailed"
+    GOAL_CHANGED = "DesiredClusterSpecChanged"
+    SUSPEND_REQUESTED = "SuspendRequested"
+    SUSPEND_IN_PROGRESS = "SuspendInProgress"
+    SUSPEND_COMPLETE = "SuspendComplete"
+    RESUMED = "RayServiceResumed"
+
+
 class CronCondition(StrEnum):
     """Condition types of a RayCronJob; all are this operator's own."""
 

@@ -2,7 +2,7 @@
 
 Full ones carry the schemas of pod templates, Services and other Kubernetes types, taken from a real API server
 (``data/openapi.json.gz``). Slim ones keep those parts as they come, small enough for a plain ``kubectl apply``.
-Source: spec operator.md 14, raycluster.md 1, rayjob.md 1.5.
+Source: spec operator.md 14, raycluster.md 1, rayjob.md 1.5, rayservice.md 1.
 """
 
 from __future__ import annotations
@@ -20,9 +20,10 @@ import orjson
 from kuberay.api.cluster import RayClusterSpec
 from kuberay.api.cronjob import RayCronJobSpec
 from kuberay.api.job import RayJobSpec
-from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB, Kind
+from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB, RAYSERVICE, Kind
 from kuberay.api.schema import Crd, JsonSchema, Kubernetes, Model, Rule, Schemas
-from kuberay.api.status import RayClusterStatus, RayCronJobStatus, RayJobStatus
+from kuberay.api.service import RayServiceSpec
+from kuberay.api.status import RayClusterStatus, RayCronJobStatus, RayJobStatus, RayServiceStatus
 
 INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
@@ -66,6 +67,10 @@ _JOB_COLUMNS = (
     Column("end time", ".status.endTime"),
     _AGE,
 )
+_SERVICE_COLUMNS = (
+    Column("service status", ".status.serviceStatus"),
+    Column("num serve endpoints", ".status.numServeEndpoints"),
+)
 _CRON_COLUMNS = (
     Column("schedule", ".spec.schedule"),
     Column("timezone", ".spec.timeZone"),
@@ -83,7 +88,8 @@ def crds(slim: bool) -> list[JsonSchema]:
     job["spec"]["versions"][1]["schema"]["openAPIV3Schema"]["properties"]["spec"]["required"] = ["entrypoint"]
     cron = _crd(RAYCRONJOB, RayCronJobSpec, RayCronJobStatus, _CRON_COLUMNS, (), schemas)
     del cron["spec"]["versions"][1:]
-    return [cluster, job, cron]
+    service = _crd(RAYSERVICE, RayServiceSpec, RayServiceStatus, _SERVICE_COLUMNS, (), schemas)
+    return [cluster, job, service, cron]
 
 
 def load_kubernetes_schemas() -> Schemas:

@@ -1,4 +1,4 @@
-"""How a duration is written in Go's way, for example ``1h30m`` or ``1.5s``: a length of time from its text.
+"""How a duration is written in Go's way, for example ``1h30m`` or ``1.5s``: a length of time from its text, and back.
 
 Nothing finer than a microsecond is kept.
 """
@@ -36,3 +36,15 @@ def parse_duration(text: str) -> timedelta:
     if seconds > _MOST:
         raise ValueError(f"{text!r} is too long a duration")
     return sign * timedelta(microseconds=int(seconds * 10**6))
+
+
+def format_duration(duration: timedelta) -> str:
+    """*duration* as Go writes it, for example ``1h30m0s``, ``8s`` or ``1.5s``; what is below a second as a part of one."""
+    sign = "-" if duration < timedelta(0) else ""
+    duration = abs(duration)
+    minutes, rest = divmod(duration, timedelta(minutes=1))
+    seconds = f"{rest.seconds}.{rest.microseconds:06}".rstrip("0").rstrip(".") + "s"
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{sign}{hours}h{minutes}m{seconds}"
+    return f"{sign}{minutes}m{seconds}" if minutes else f"{sign}{seconds}"

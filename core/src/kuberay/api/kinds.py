@@ -41,6 +41,7 @@ class Kind:
 
 RAYCLUSTER = Kind("ray.io", "v1", "rayclusters", "RayCluster")
 RAYJOB = Kind("ray.io", "v1", "rayjobs", "RayJob")
+RAYSERVICE = Kind("ray.io", "v1", "rayservices", "RayService")
 RAYCRONJOB = Kind("ray.io", "v1", "raycronjobs", "RayCronJob")
 
 POD = Kind("", "v1", "pods", "Pod")
@@ -55,6 +56,9 @@ ROLE_BINDING = Kind("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBind
 INGRESS = Kind("networking.k8s.io", "v1", "ingresses", "Ingress")
 ROUTE = Kind("route.openshift.io", "v1", "routes", "Route")
 POD_DISRUPTION_BUDGET = Kind("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+ENDPOINT_SLICE = Kind("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
+GATEWAY = Kind("gateway.networking.k8s.io", "v1", "gateways", "Gateway")
+HTTP_ROUTE = Kind("gateway.networking.k8s.io", "v1", "httproutes", "HTTPRoute")
 EVENT = Kind("events.k8s.io", "v1", "events", "Event")
 LEASE = Kind("coordination.k8s.io", "v1", "leases", "Lease")
 CRD = Kind("apiextensions.k8s.io", "v1", "customresourcedefinitions", "CustomResourceDefinition", namespaced=False)

@@ -259,6 +259,40 @@ class Secret(Object, kw_only=True):
         self.metadata.annotations = {}
 
 
+class EndpointConditions(msgspec.Struct, gc=False):
+    ready: bool | None = None
+
+
+class TargetRef(msgspec.Struct, gc=False):
+    uid: str = ""
+
+
+class Endpoint(msgspec.Struct, rename="camel"):
+    """One address of a service, and which pod has it."""
+
+    conditions: EndpointConditions = msgspec.field(default_factory=EndpointConditions)
+    target_ref: TargetRef | None = None
+
+
+class EndpointSlice(Object, kw_only=True):
+    """Pods behind a service. Of many addresses only who is ready is kept."""
+
+    endpoints: list[Endpoint] | None = None
+    """As on the wire; empty afterwards."""
+    ready: frozenset[str] = frozenset()
+    """UIDs of pods that are said to be ready; nothing said is not ready."""
+
+    def __post_init__(self) -> None:
+        self.ready |= {
+            each.target_ref.uid
+            for each in self.endpoints or ()
+            if each.conditions.ready and each.target_ref is not None and each.target_ref.uid
+        }
+        self.endpoints = None
+        # The time of the last change, for measurements.
+        self.metadata.annotations = {}
+
+
 class Child(Object, kw_only=True):
     """An object the operator applies (Service, ServiceAccount, Role, PodGroup, …), kept with its bytes."""
 
@@ -274,6 +308,7 @@ STRUCTS: dict[str, type[Object]] = {
     "Pod": Pod,
     "Job": Job,
     "Secret": Secret,
+    "EndpointSlice": EndpointSlice,
     "RayCluster": RayObject,
     "RayJob": RayObject,
     "RayService": RayObject,
@@ -282,7 +317,7 @@ STRUCTS: dict[str, type[Object]] = {
 """Kinds with a struct of their own; all others are `Child`."""
 
 _DECODERS: dict[type[Object], msgspec.json.Decoder[Any]] = {
-    struct: msgspec.json.Decoder(struct) for struct in (Pod, Job, Secret, RayObject, Child)
+    struct: msgspec.json.Decoder(struct) for struct in (Pod, Job, Secret, EndpointSlice, RayObject, Child)
 }
 
 

@@ -1,6 +1,6 @@
 """Which fields the status of each Ray kind has. Plans write plain dictionaries; these models give them their schema.
 
-Source: spec raycluster.md 1.7, rayjob.md 1.3 and 1.6. RayJob and RayCronJob conditions are this operator's own.
+Source: spec raycluster.md 1.7, rayjob.md 1.3 and 1.6, rayservice.md 1.3. RayJob and RayCronJob conditions are this operator's own.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from kuberay.api.schema import INT32, Crd, EmptyList, Kubernetes, Manifest, Model, StringMap
+from kuberay.api.schema import INT32, Crd, EmptyList, EmptyMap, Kubernetes, Manifest, Model, StringMap
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 Time = Annotated[str | None, Crd(format="date-time")]
@@ -114,6 +114,48 @@ class RayJobStatus(Model):
     job_status_check_failure_start_time: Time = None
     conditions: Conditions = Field(default_factory=list)
     observed_generation: Annotated[int | None, Crd(format="int64")] = None
+
+
+class DeploymentStatus(Model):
+    """What Serve says about one deployment of an application."""
+
+    status: str = ""
+    message: str = ""
+
+
+class ApplicationStatus(Model):
+    """What Serve says about one application, with its deployments by name."""
+
+    status: str = ""
+    message: str = ""
+    serve_deployment_statuses: Annotated[dict[str, DeploymentStatus], EmptyMap] = Field(default_factory=dict)
+
+
+class ServiceSideStatus(Model):
+    """``activeServiceStatus`` and ``pendingServiceStatus``: one RayCluster of a RayService.
+
+    The last three are written by incremental upgrades only; 0 is something else than absent.
+    """
+
+    ray_cluster_name: str = ""
+    ray_cluster_status: RayClusterStatus | None = None
+    application_statuses: Annotated[dict[str, ApplicationStatus], EmptyMap] = Field(default_factory=dict)
+    target_capacity: Annotated[int | None, INT32] = None
+    traffic_routed_percent: Annotated[int | None, INT32] = None
+    last_traffic_migrated_time: Time = None
+
+
+class RayServiceStatus(Model):
+    """``status`` of a RayService."""
+
+    conditions: Conditions = Field(default_factory=list)
+    service_status: str = ""
+    """``Running`` while condition ``Ready`` is True, else empty; kept for tools that are older than the condition."""
+    active_service_status: ServiceSideStatus | None = None
+    pending_service_status: ServiceSideStatus | None = None
+    num_serve_endpoints: Annotated[int | None, INT32] = None
+    observed_generation: Annotated[int | None, Crd(format="int64")] = None
+    last_update_time: NullableTime = None
 
 
 class RayCronJobStatus(Model):

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kuberay.cli.diff_job import JobEffects
     from kuberay.cli.diff_job_world import Rules
     from kuberay.cli.diff_reading import Live
+    from kuberay.cli.diff_service import ServiceEffects
     from kuberay.plan.edit.model import EditEffects
 
 Manifest = dict[str, Any]
@@ -34,7 +35,7 @@ def diff(
     feature_gates: Annotated[str, typer.Option(help="As for 'kuberay run'.")] = "",
 ) -> None:
     """Tell what applying FILE would do: what it restarts of a RayCluster, what changes for a RayJob now and with its next
-    attempt, when a RayCronJob starts next.
+    attempt, whether a RayService needs another RayCluster, when a RayCronJob starts next.
 
     Exit code 0: it can be applied, whatever it restarts (unlike 'kubectl diff', where 1 means a difference).
     1: it would be refused, or cannot be looked at. 2: the command line is wrong.
@@ -62,7 +63,8 @@ def diff(
             place = namespace or "default"
             live = {(old["kind"], *place_of(old, place)): Live(old) for old in documents(against)}
         else:
-            place, live = asyncio.run(look_up(wanted, namespace, kubeconfig))
+            watched = [watch.kind for watch in hooks.watches()]
+            place, live = asyncio.run(look_up(wanted, namespace, kubeconfig, watched))
     except (SettingsError, PluginError, GateError, NoConnectionError, UnreadableError) as error:
         raise _refuse(str(error)) from error
     except ApiError as error:
@@ -100,11 +102,15 @@ class _Judge:
         from kuberay.cli.diff_cronjob_report import cron_as_dict, cron_page
         from kuberay.cli.diff_job_report import job_as_dict, job_page
         from kuberay.cli.diff_report import as_dict, page
+        from kuberay.cli.diff_service_report import service_as_dict, service_page
 
         match wanted["kind"]:
             case "RayJob":
                 job = self._job(live, wanted)
                 return job_as_dict(namespace, name, job), job_page(namespace, name, job), bool(job.problems)
+            case "RayService":
+                told = self._service(live, wanted)
+                return service_as_dict(namespace, name, told), service_page(namespace, name, told), bool(told.problems)
             case "RayCronJob":
                 cron = self._cronjob(live, wanted)
                 return cron_as_dict(namespace, name, cron), cron_page(namespace, name, cron), bool(cron.problems)
@@ -134,6 +140,20 @@ class _Judge:
         problems = edit_problems(before, wanted, after, schema, self.rules.gates)
         situation = Situation(before, live.others) if live is not None and before is not None else None
         return job_effects(situation, after, self.rules, problems, from_file=not self.merges)
+
+    def _service(self, live: Live | None, wanted: Manifest) -> ServiceEffects:
+        from kuberay.cli.diff_service import service_effects
+        from kuberay.cli.service_world import ServiceSituation, running
+        from kuberay.plan.edit.problems import edit_problems
+
+        before, after, schema = self._stored(live, wanted)
+        rules, situation = self.rules, None
+        if live is not None and before is not None:
+            situation = ServiceSituation(before, live.others) if self.merges else running(before, rules)
+            # What Serve would refuse is no reason to refuse an edit of a RayService that serves.
+            after = {**after, "status": situation.service.get("status") or {}}
+        problems = edit_problems(before, wanted, after, schema, rules.gates, rules.hooks, rules.config)
+        return service_effects(situation, after, rules, problems, from_file=not self.merges)
 
     def _cronjob(self, live: Live | None, wanted: Manifest) -> CronEffects:
         from kuberay.cli.diff_cronjob import cron_effects

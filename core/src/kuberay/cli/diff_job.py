@@ -5,7 +5,6 @@ There are no rules of its own here: of every changed field it is asked what woul
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -17,6 +16,7 @@ from kuberay.api.names import MANAGED_BY
 from kuberay.api.problems import Problem
 from kuberay.api.times import format_time
 from kuberay.cli.diff_job_world import Rules, Situation, next_attempt, running
+from kuberay.cli.edited import edited, labels_and_annotations
 from kuberay.operator.foresight import Happening
 from kuberay.plan.edit.changes import FieldChange, field_changes
 
@@ -73,7 +73,7 @@ def job_effects(
         return effects
     before = live.job
     changes = [
-        *field_changes(_metadata(before), _metadata(after), ("metadata",)),
+        *field_changes(labels_and_annotations(before), labels_and_annotations(after), ("metadata",)),
         *field_changes(before.get("spec"), after.get("spec"), ("spec",)),
     ]
     effects.state = (before.get("status") or {}).get("jobDeploymentStatus") or ""
@@ -171,7 +171,7 @@ class _Answers:
         """As things are, and if the job ended now either way."""
         key = tuple(change.path for change in changes)
         if key not in self._known:
-            situation = self.live.edited(_edited(self.live.job, changes, self.rules.now))
+            situation = self.live.edited(edited(self.live.job, changes, self.rules.now))
             self._known[key] = {_NOW: situation.future(self.rules)}
             ended = self.status.get("jobDeploymentStatus") in _NO_MORE
             for outcome in _ENDS:
@@ -182,14 +182,14 @@ class _Answers:
     def _next(self, changes: Sequence[FieldChange]) -> Any:
         key = tuple(change.path for change in changes)
         if key not in self._made:
-            self._made[key] = next_attempt(_edited(self.live.job, changes, self.rules.now), self.rules)
+            self._made[key] = next_attempt(edited(self.live.job, changes, self.rules.now), self.rules)
         return self._made[key]
 
     def _when_next(self) -> str:
         state = self.status.get("jobDeploymentStatus") or ""
         if state in ("", JobDeploymentStatus.SUSPENDED, JobDeploymentStatus.RETRYING):
             return "with the attempt that starts next"
-        spec = _edited(self.live.job, self.changes, self.rules.now)["spec"]
+        spec = edited(self.live.job, self.changes, self.rules.now)["spec"]
         left = int(spec.get("backoffLimit") or 0) - int(self.status.get("failed") or 0)
         stays = "what runs stays as it is"
         if left > 0:
@@ -199,36 +199,6 @@ class _Answers:
 
 def _by_what(happenings: Sequence[Happening]) -> dict[str, datetime]:
     return {told.what: told.at for told in happenings if not told.what.startswith(_IGNORED)}
-
-
-def _edited(job: Manifest, changes: Sequence[FieldChange], now: datetime) -> Manifest:
-    """The RayJob after somebody has applied *changes*: the API server counts them, and notes who wrote which field."""
-    if not changes:
-        return job
-    edited: Mapping[str, Any] = job
-    for change in changes:
-        edited = change.made_in(edited)
-    result = copy.deepcopy(dict(edited))
-    fields: dict[str, Any] = {}
-    for change in changes:
-        if change.steps[0] != "spec":
-            continue
-        node = fields.setdefault("f:spec", {})
-        for step in change.steps[1:3]:
-            if not isinstance(step, str):
-                break
-            node = node.setdefault(f"f:{step}", {})
-    metadata = result["metadata"]
-    if fields:
-        metadata["generation"] = metadata.get("generation", 1) + 1
-        entry = {"manager": "kubectl", "operation": "Update", "time": format_time(now), "fieldsV1": fields}
-        metadata["managedFields"] = [*(metadata.get("managedFields") or ()), entry]
-    return result
-
-
-def _metadata(manifest: Manifest) -> dict[str, Any]:
-    metadata = manifest.get("metadata") or {}
-    return {key: dict(metadata.get(key) or {}) for key in ("labels", "annotations")}
 
 
 def _span(at: datetime, now: datetime) -> str:

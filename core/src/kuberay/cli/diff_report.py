@@ -25,17 +25,7 @@ def as_dict(namespace: str, name: str, effects: EditEffects) -> dict[str, Any]:
         "upgradeStrategy": effects.strategy,
         "restarts": str(effects.restarts),
         "restartedGroups": effects.restarted_groups,
-        "groups": [
-            {
-                "name": group.name,
-                "podsBefore": group.before,
-                "podsAfter": group.after,
-                "restarts": group.restarts,
-                "resizes": group.resizes,
-                "sentence": group.sentence,
-            }
-            for group in effects.groups
-        ],
+        "groups": group_fields(effects.groups),
         "changes": [
             {
                 **change_fields(found.change),
@@ -54,8 +44,7 @@ def page(namespace: str, name: str, effects: EditEffects) -> str:
     lines = [f"RayCluster {namespace}/{name}: {headline(effects)}"]
     lines += [f"  {problem}" for problem in effects.problems]
     if effects.groups and (effects.changes or effects.restarts != Restarts.NOTHING or not effects.exists):
-        rows = [(group.name, _numbers(group), group.sentence) for group in effects.groups]
-        lines += table(("GROUP", "PODS", "WHAT HAPPENS"), rows)
+        lines += table(("GROUP", "PODS", "WHAT HAPPENS"), group_rows(effects.groups))
     if effects.changes:
         lines += table(("FIELD", "EFFECT"), [(change_text(found.change), found.sentence) for found in effects.changes])
     lines += [f"  {note}" for note in effects.notes]
@@ -76,6 +65,26 @@ def headline(effects: EditEffects) -> str:
     if effects.restarts == Restarts.CLUSTER:
         restarted = "the whole cluster"
     return f"restarts {restarted}{', step by step' if effects.strategy == 'Rolling' else ''}"
+
+
+def group_fields(groups: Sequence[GroupEffect]) -> list[dict[str, Any]]:
+    """For ``-o json``: what becomes of the pods of each group."""
+    return [
+        {
+            "name": group.name,
+            "podsBefore": group.before,
+            "podsAfter": group.after,
+            "restarts": group.restarts,
+            "resizes": group.resizes,
+            "sentence": group.sentence,
+        }
+        for group in groups
+    ]
+
+
+def group_rows(groups: Sequence[GroupEffect]) -> list[tuple[str, str, str]]:
+    """The same as rows of a table."""
+    return [(group.name, _numbers(group), group.sentence) for group in groups]
 
 
 def _numbers(group: GroupEffect) -> str:
@@ -109,4 +118,5 @@ def _value(value: Any) -> str:
     if value is None:
         return "(none)"
     text = value if isinstance(value, str) and value else orjson.dumps(value, default=str).decode()
+    text = "\\n".join(text.splitlines())
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"

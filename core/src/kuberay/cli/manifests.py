@@ -12,12 +12,12 @@ import typer
 import yaml
 
 from kuberay.api.gates import CRON_JOB
-from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB
+from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB, RAYSERVICE
 
 Manifest = dict[str, Any]
 
-KINDS = {kind.kind: kind for kind in (RAYCLUSTER, RAYJOB, RAYCRONJOB)}
-_KNOWN = "RayClusters, RayJobs and RayCronJobs"
+KINDS = {kind.kind: kind for kind in (RAYCLUSTER, RAYJOB, RAYSERVICE, RAYCRONJOB)}
+_KNOWN = "RayClusters, RayJobs, RayServices and RayCronJobs"
 _GROUP = "ray.io/"
 _VERSIONS = ("ray.io/v1", "ray.io/v1alpha1")
 CRON_JOB_OFF = f"RayCronJobs are served only with the feature gate {CRON_JOB}: --feature-gates={CRON_JOB}=true"
@@ -48,7 +48,7 @@ def documents(file: str, *, told: bool = False) -> list[Manifest]:
         called = metadata.get("name") if isinstance(metadata, dict) else None
         version = str(document.get("apiVersion") or "")
         if kind not in KINDS:
-            if told and (version.startswith(_GROUP) or kind == "RayService"):
+            if told and version.startswith(_GROUP):
                 typer.echo(f"kuberay: {kind} {called} is left out: kuberay knows {_KNOWN}.", err=True)
             continue
         if not called:
@@ -62,7 +62,7 @@ def documents(file: str, *, told: bool = False) -> list[Manifest]:
             raise UnreadableError(f"{name}: {kind} {called}: {wrong}")
         found.append(document)
     if not found:
-        raise UnreadableError(f"There is no RayCluster, RayJob or RayCronJob in {name}.")
+        raise UnreadableError(f"There is no RayCluster, RayJob, RayService or RayCronJob in {name}.")
     return found
 
 
@@ -96,6 +96,12 @@ def spec_schema(kind: str) -> Manifest:
     from kuberay.api.crd import load_kubernetes_schemas, object_schema
     from kuberay.api.cronjob import RayCronJobSpec
     from kuberay.api.job import RayJobSpec
+    from kuberay.api.service import RayServiceSpec
 
-    models: Mapping[str, Any] = {"RayCluster": RayClusterSpec, "RayJob": RayJobSpec, "RayCronJob": RayCronJobSpec}
+    models: Mapping[str, Any] = {
+        "RayCluster": RayClusterSpec,
+        "RayJob": RayJobSpec,
+        "RayService": RayServiceSpec,
+        "RayCronJob": RayCronJobSpec,
+    }
     return object_schema(models[kind], load_kubernetes_schemas())

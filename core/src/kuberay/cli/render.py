@@ -12,12 +12,12 @@ from kuberay.cli.offline import print_yaml
 
 if TYPE_CHECKING:
     from kuberay.api.problems import Problem
+    from kuberay.hooks.calls import Hooks
+    from kuberay.plan.config import PlanConfig
 
 
 def render(
-    file: Annotated[
-        str, typer.Option("--file", "-f", help="Manifest with RayClusters, RayJobs or RayCronJobs; - for stdin.")
-    ],
+    file: Annotated[str, typer.Option("--file", "-f", help="Manifest with Ray objects; - for stdin.")],
     config: Annotated[str, typer.Option(help="Configuration file of the operator.")] = "",
     plugins: Annotated[str, typer.Option(help="Comma-separated plugins to turn on, instead of the default.")] = "",
     batch_scheduler: Annotated[str, typer.Option(help="As for 'kuberay run'.")] = "",
@@ -48,6 +48,7 @@ def render(
     try:
         settings = load_settings(config, flags)
         hooks, gates = assemble_plugins(settings)
+        plan_config = read_environment().plan_config(settings, operator_version())
         found = documents(file, told=True)
     except (SettingsError, PluginError, GateError, UnreadableError) as error:
         raise _refuse(str(error)) from error
@@ -55,7 +56,7 @@ def render(
     for document in found:
         document["metadata"]["namespace"], name = place_of(document, namespace)
         what = f"{document['kind']} {document['metadata']['namespace']}/{name}"
-        refusals = _problems(document, gates)
+        refusals = _problems(document, gates, hooks, plan_config)
         for refusal in refusals:
             failed = True
             typer.echo(f"kuberay: {what}: {' '.join(str(refusal).splitlines())}", err=True)
@@ -71,7 +72,7 @@ def render(
                 plans=PLANS,
                 hooks=hooks,
                 gates=gates,
-                config=read_environment().plan_config(settings, operator_version()),
+                config=plan_config,
                 # When a RayCronJob starts next depends on today; all else is the same every day.
                 **({"now": datetime.now(UTC)} if document["kind"] == "RayCronJob" else {}),
             )
@@ -93,7 +94,7 @@ def render(
         raise typer.Exit(1)
 
 
-def _problems(document: dict[str, Any], gates: Mapping[str, bool]) -> list[Problem]:
+def _problems(document: dict[str, Any], gates: Mapping[str, bool], hooks: Hooks, config: PlanConfig) -> list[Problem]:
     """Why the API server or the operator would refuse the object, with the paths of its fields."""
     from kuberay.api.structural import defaulted
     from kuberay.cli.manifests import spec_schema
@@ -101,7 +102,8 @@ def _problems(document: dict[str, Any], gates: Mapping[str, bool]) -> list[Probl
 
     schema = spec_schema(document["kind"])
     document["spec"] = document.get("spec") or {}
-    return edit_problems(None, document, {**document, "spec": defaulted(document["spec"], schema)}, schema, gates)
+    after = {**document, "spec": defaulted(document["spec"], schema)}
+    return edit_problems(None, document, after, schema, gates, hooks, config)
 
 
 def _refuse(sentence: str) -> typer.Exit:

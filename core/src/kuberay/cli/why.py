@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 
 def why(
-    target: Annotated[str, typer.Argument(metavar="KIND/NAME", help="For example raycluster/demo or rayjob/demo.")],
+    target: Annotated[
+        str, typer.Argument(metavar="KIND/NAME", help="For example raycluster/demo, rayjob/demo or rayservice/demo.")
+    ],
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="[default: the kubeconfig's]")] = "",
     context: Annotated[str, typer.Option(help="Context of the kubeconfig. [default: the current one]")] = "",
     kubeconfig: Annotated[str, typer.Option(help="Kubeconfig file. [default: $KUBECONFIG, else ~/.kube/config]")] = "",

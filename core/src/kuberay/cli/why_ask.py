@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from datetime import datetime
 from typing import Any
 
-from kuberay.api.kinds import JOB, POD, RAYCLUSTER, RAYCRONJOB, RAYJOB, SERVICE, Kind
-from kuberay.api.names import LABEL_CLUSTER, LABEL_ORIGIN_NAME
+from kuberay.api.kinds import ENDPOINT_SLICE, JOB, POD, RAYCLUSTER, RAYCRONJOB, RAYJOB, RAYSERVICE, SERVICE, Kind
+from kuberay.api.names import LABEL_CLUSTER, LABEL_ORIGIN_CRD, LABEL_ORIGIN_NAME
 from kuberay.api.objects import Job, Pod, RayObject, from_dict
 from kuberay.cli.why_cluster import Seen, explain_cluster
 from kuberay.cli.why_cronjob import SeenCronJob, explain_cronjob
@@ -15,6 +15,9 @@ from kuberay.cli.why_job import explain_job
 from kuberay.cli.why_job_state import SeenJob
 from kuberay.cli.why_reading import Reader, owned_by
 from kuberay.cli.why_report import LogLines, Report
+from kuberay.cli.why_service import explain_service
+from kuberay.cli.why_service_ahead import rules_for
+from kuberay.cli.why_service_state import SeenService
 from kuberay.cli.why_submitter import ended_badly
 from kuberay.plan.cluster.pod_health import is_ready
 
@@ -83,6 +86,39 @@ async def explain_raycronjob(client: Any, namespace: str, name: str, now: dateti
     return explain_cronjob(seen, now)
 
 
+async def explain_rayservice(client: Any, namespace: str, name: str, now: datetime) -> Report:
+    """Read a RayService, its RayClusters and what leads requests to them, and tell about them."""
+    reader = Reader(client, namespace)
+    body = await reader.subject(RAYSERVICE, name)
+    obj = _ray_object(RAYSERVICE, body)
+    seen = SeenService(obj, body, notes=reader.notes)
+    mine = f"{LABEL_ORIGIN_CRD}={RAYSERVICE.kind},{LABEL_ORIGIN_NAME}={name}"
+    clusters = owned_by(obj.uid, await reader.find_all(RAYCLUSTER, label_selector=mine))
+    for cluster in clusters or ():
+        found = await reader.find(RAYCLUSTER, cluster.name)
+        if found is not None:
+            seen.clusters.append(await _see_cluster(Reader(client, namespace, reader.notes), found))
+    of_service = f"{LABEL_ORIGIN_CRD}={RAYSERVICE.kind}"
+    services = await reader.find_all(SERVICE, label_selector=of_service)
+    owners = {obj.uid, *(each.obj.uid for each in seen.clusters)}
+    seen.services = None if services is None else _controlled(services, owners)
+    endpoints = await reader.find_all(ENDPOINT_SLICE, label_selector=of_service)
+    seen.endpoints = None if endpoints is None else _controlled(endpoints, {each.uid for each in seen.services or ()})
+    seen.rules, reason = rules_for(obj, now)
+    if reason:
+        reader.notes.append(reason)
+    for watch in seen.rules.hooks.watches() if seen.rules is not None else ():
+        seen.others += [(watch.kind, each) for each in owned_by(obj.uid, await reader.find_all(watch.kind)) or ()]
+    seen.partial = bool(reader.notes)
+    seen.events = await reader.events(("RayService", name))
+    return explain_service(seen, now)
+
+
+def _controlled(found: list[Any], owners: Collection[str]) -> list[Any]:
+    """Those of *found* that one of *owners* controls."""
+    return [each for each in found if (owner := each.metadata.controller) is not None and owner.uid in owners]
+
+
 async def _workloads(reader: Reader, obj: RayObject) -> list[dict[str, Any]]:
     """Kueue's Workloads of the object; none where there is no Kueue, or it may not be looked at."""
     notes = list(reader.notes)
@@ -112,6 +148,7 @@ def _words(kind: Kind) -> tuple[str, ...]:
 _KINDS: tuple[tuple[Kind, Explain], ...] = (
     (RAYCLUSTER, explain_raycluster),
     (RAYJOB, explain_rayjob),
+    (RAYSERVICE, explain_rayservice),
     (RAYCRONJOB, explain_raycronjob),
 )
 EXPLAINERS: dict[str, Explain] = {word: explain for kind, explain in _KINDS for word in _words(kind)}

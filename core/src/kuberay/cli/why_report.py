@@ -87,6 +87,8 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     chain: list[Step] = field(default_factory=list)
     ahead: list[Ahead] = field(default_factory=list)
+    then: list[str] = field(default_factory=list)
+    """What follows besides if all goes well."""
     logs: list[LogLines] = field(default_factory=list)
     pods: list[PodLine] = field(default_factory=list)
     events: list[EventLine] = field(default_factory=list)
@@ -128,6 +130,11 @@ def print_report(report: Report, console: Console, now: datetime) -> None:
         say("What comes next, if nothing else happens", "bold")
         for coming in report.ahead:
             say(f"  {format_time(coming.at)} ({_in(coming.at, now)}): {coming.what}")
+    if report.then:
+        say("")
+        say("What follows if all goes well", "bold")
+        for sentence in report.then:
+            say(f"  {sentence}")
     for log in report.logs:
         say("")
         say(f"Last lines of pod {log.pod}, container {log.container}", "bold")

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from kuberay.hooks.markers import PROJECT, hookimpl
+from kuberay.hooks.service_upgrade import (
+    ServiceSide,
+    ServiceUpgradeContext,
+    ServiceUpgradeStrategy,
+    Share,
+    UpgradeStep,
+)
 from kuberay.hooks.types import (
     FeatureGate,
     FinishContext,
@@ -29,7 +36,12 @@ __all__ = [
     "PodContext",
     "PolicyRule",
     "Problem",
+    "ServiceSide",
+    "ServiceUpgradeContext",
+    "ServiceUpgradeStrategy",
+    "Share",
     "UpgradeContext",
+    "UpgradeStep",
     "UpgradeStrategy",
     "Wait",
     "Watch",

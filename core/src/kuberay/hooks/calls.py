@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from kuberay.hooks.service_upgrade import ServiceUpgradeContext, ServiceUpgradeStrategy, UpgradeStep
 from kuberay.hooks.types import (
     FinishContext,
     Manifest,
@@ -59,6 +60,22 @@ class Hooks(Protocol):
     def pre_create_pods(self, ctx: OwnerContext) -> Resources: ...
     def extra_resources(self, ctx: OwnerContext) -> Resources: ...
     def upgrade_strategy(self, ctx: UpgradeContext) -> UpgradeStrategy | None: ...
+    def service_strategy(self, ctx: UpgradeContext) -> ServiceUpgradeStrategy | None:
+        """The strategy that a plugin offers for a RayService (hook `upgrade_strategy`)."""
+        ...
+
+    def service_problems(
+        self, strategy: ServiceUpgradeStrategy, owner: OwnerContext
+    ) -> tuple[Sequence[Problem], Sequence[PluginFailure]]:
+        """What *strategy*, of the core or of a plugin, finds wrong with its options."""
+        ...
+
+    def service_step(
+        self, strategy: ServiceUpgradeStrategy, ctx: ServiceUpgradeContext
+    ) -> tuple[UpgradeStep | None, Sequence[PluginFailure]]:
+        """What *strategy*, of the core or of a plugin, decides; None when it fails."""
+        ...
+
     def finish(self, ctx: FinishContext) -> Resources: ...
     def diagnose(self, ctx: OwnerContext) -> Sequence[str]: ...
     def watches(self) -> Sequence[Watch]: ...
@@ -91,6 +108,25 @@ class NoHooks:
     def upgrade_strategy(self, ctx: UpgradeContext) -> UpgradeStrategy | None:
         return None
 
+    def service_strategy(self, ctx: UpgradeContext) -> ServiceUpgradeStrategy | None:
+        return None
+
+    def service_problems(
+        self, strategy: ServiceUpgradeStrategy, owner: OwnerContext
+    ) -> tuple[Sequence[Problem], Sequence[PluginFailure]]:
+        try:
+            return list(strategy.problems(owner)), ()
+        except Exception as error:  # noqa: BLE001  a strategy's failure is a value, as with plugins
+            return (), [_failure_of(strategy, error)]
+
+    def service_step(
+        self, strategy: ServiceUpgradeStrategy, ctx: ServiceUpgradeContext
+    ) -> tuple[UpgradeStep | None, Sequence[PluginFailure]]:
+        try:
+            return strategy.step(ctx), ()
+        except Exception as error:  # noqa: BLE001
+            return None, [_failure_of(strategy, error)]
+
     def finish(self, ctx: FinishContext) -> Resources:
         return Resources()
 
@@ -102,3 +138,8 @@ class NoHooks:
 
     def has(self, plugin: str) -> bool:
         return False
+
+
+def _failure_of(strategy: ServiceUpgradeStrategy, error: Exception) -> PluginFailure:
+    text = next(iter(str(error).splitlines()), "")
+    return PluginFailure(strategy.name, "upgrade_strategy", f"{type(error).__name__}: {text}")

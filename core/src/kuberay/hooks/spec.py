@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from kuberay.hooks.markers import hookspec
+from kuberay.hooks.service_upgrade import ServiceUpgradeStrategy
 from kuberay.hooks.types import (
     FeatureGate,
     FinishContext,
@@ -153,11 +154,13 @@ def extra_resources(ctx: OwnerContext) -> Sequence[Manifest] | None:
 
 
 @hookspec
-def upgrade_strategy(ctx: UpgradeContext) -> UpgradeStrategy | None:
+def upgrade_strategy(ctx: UpgradeContext) -> UpgradeStrategy | ServiceUpgradeStrategy | None:
     """Offer a strategy for a spec change that needs new pods, chosen by ``spec.upgradeStrategy.type``.
 
-    Returns: the strategy when ``ctx.type`` names it, else None. When two plugins offer one, neither is used and
-    an error is logged.
+    Called for a RayCluster whose pods are outdated, and in each pass over a RayService: ``ctx.owner.kind`` tells.
+
+    Returns: the strategy when ``ctx.type`` names it, an `UpgradeStrategy` for a RayCluster and a `ServiceUpgradeStrategy`
+    for a RayService, else None. When two plugins offer one, neither is used and an error is logged.
 
     .. versionadded:: 1.0
     """

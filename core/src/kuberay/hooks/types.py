@@ -137,7 +137,8 @@ class OwnerContext:
     spec: Manifest
     status: Manifest
     cluster_spec: Manifest | None
-    """The RayClusterSpec: ``spec`` itself for a RayCluster, ``spec.rayClusterSpec`` for a RayJob (may be None)."""
+    """The RayClusterSpec: ``spec`` itself for a RayCluster, ``spec.rayClusterSpec`` for a RayJob (may be None),
+    ``spec.rayClusterConfig`` for a RayService."""
     groups: Sequence[GroupSize]
     """Head first, then worker groups in order, then the submitter (RayJob in K8sJobMode)."""
     now: datetime
@@ -170,13 +171,14 @@ class PodContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpgradeContext:
-    """A running cluster whose pods were made from another spec than the present one."""
+    """A running RayCluster whose pods were made from another spec than the present one, or a RayService."""
 
     owner: OwnerContext
     type: str
     """``spec.upgradeStrategy.type``."""
-    head_hash: str
-    wanted_hash: str
+    head_hash: str = ""
+    wanted_hash: str = ""
+    """Empty for a RayService."""
 
 
 @dataclass(frozen=True, slots=True)

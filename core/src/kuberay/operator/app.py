@@ -14,6 +14,7 @@ from typing import Any
 
 from kuberay.api.gates import CRON_JOB
 from kuberay.api.kinds import (
+    ENDPOINT_SLICE,
     INGRESS,
     JOB,
     PERSISTENT_VOLUME_CLAIM,
@@ -22,6 +23,7 @@ from kuberay.api.kinds import (
     RAYCLUSTER,
     RAYCRONJOB,
     RAYJOB,
+    RAYSERVICE,
     ROUTE,
     SECRET,
     SERVICE,
@@ -55,8 +57,17 @@ from kuberay.ray.drain import DrainClient
 
 log = logging.getLogger("kuberay.operator")
 
-RAY_KINDS: tuple[Kind, ...] = (RAYCLUSTER, RAYJOB)
-CHILD_KINDS: tuple[Kind, ...] = (POD, SERVICE, JOB, SECRET, INGRESS, PERSISTENT_VOLUME_CLAIM, POD_DISRUPTION_BUDGET)
+RAY_KINDS: tuple[Kind, ...] = (RAYCLUSTER, RAYJOB, RAYSERVICE)
+CHILD_KINDS: tuple[Kind, ...] = (
+    POD,
+    SERVICE,
+    ENDPOINT_SLICE,
+    JOB,
+    SECRET,
+    INGRESS,
+    PERSISTENT_VOLUME_CLAIM,
+    POD_DISRUPTION_BUDGET,
+)
 
 
 def ray_kinds(gates: Mapping[str, bool]) -> tuple[Kind, ...]:
@@ -243,6 +254,8 @@ def _scopes(namespaces: Sequence[str], hooks: Hooks, kinds: Sequence[Kind], *, o
         (SERVICE, created_by_us),
         (SERVICE, (LABEL_HEADLESS_SVC, _labelled(LABEL_HEADLESS_SVC))),
         (SERVICE, (LABEL_ORIGIN_CRD, _labelled(LABEL_ORIGIN_CRD))),
+        # An EndpointSlice carries the labels of its service.
+        (ENDPOINT_SLICE, (f"{LABEL_ORIGIN_CRD}={RAYSERVICE.kind}", _labelled(LABEL_ORIGIN_CRD, RAYSERVICE.kind))),
         (JOB, created_by_us),
         (SECRET, of_a_cluster),
         (INGRESS, created_by_us),

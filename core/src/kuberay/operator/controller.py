@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from kuberay.api.kinds import RAYJOB, Kind
+from kuberay.api.kinds import Kind
 from kuberay.api.objects import Object, RayObject, from_dict
 from kuberay.hooks.calls import Hooks
 from kuberay.kube.client import Client
@@ -26,7 +26,7 @@ from kuberay.kube.queue import LOW, NORMAL, QueueClosedError, WorkQueue
 from kuberay.kube.store import Store, version
 from kuberay.kube.transport import TransportError
 from kuberay.operator.executor import Executor, Outcome
-from kuberay.operator.keys import Key, SelectorIndex, concerned
+from kuberay.operator.keys import Key, References, changed
 from kuberay.operator.logs import log_context
 from kuberay.operator.metrics import Metrics
 from kuberay.operator.prober import Prober
@@ -87,7 +87,7 @@ class Controller:
         self._setup = setup
         self._store = setup.store
         self.queue: WorkQueue[Key] = WorkQueue()
-        self._selectors = SelectorIndex()
+        self._references = References()
         self._executor = Executor(setup.client, setup.store, setup.clock.now, self._on_written)
         self.prober = Prober(setup.client, setup.dashboard, setup.clock, self.queue.add, drain=setup.drain)
         self._priority = NORMAL
@@ -115,21 +115,18 @@ class Controller:
         return known is not None and known.metadata.resource_version == metadata.get("resourceVersion")
 
     def _on_change(self, kind: Kind, before: Object | None, after: Object | None) -> None:
-        if kind == RAYJOB:
-            self._selectors.update(before, after)
+        self._references.update(kind, before, after)
         if before is not None and (after is None or after.uid != before.uid):
             self._executor.forget(before.uid)
-        keys = {key for obj in (before, after) if obj is not None for key in concerned(kind, obj, self._selectors)}
-        for key in keys:
+        for key in changed(kind, before, after, self._references):
             # Pods of one owner change in bursts; the pass that follows should see the whole burst.
             self.queue.add(key, delay=0.0 if key.kind == kind else CHILD_DELAY, priority=self._priority)
 
-    def _on_written(self, kind: Kind, obj: Object) -> None:
+    def _on_written(self, kind: Kind, before: Object | None, after: Object) -> None:
         """Tell everyone but the writer, who knows."""
-        if kind == RAYJOB:
-            self._selectors.update(None, obj)
+        self._references.update(kind, before, after)
         origin = _origin.get()
-        for key in concerned(kind, obj, self._selectors):
+        for key in changed(kind, before, after, self._references):
             if key != origin:
                 self.queue.add(key)
 
@@ -193,8 +190,8 @@ class Controller:
             if not isinstance(current, RayObject) or current.uid != obj.uid:
                 # Nobody may be told of it again, if it was this pass that found it gone.
                 self.prober.want(key, ())
-                if key.kind == RAYJOB and current is None:
-                    self._selectors.update(obj, None)
+                if current is None:
+                    self._references.update(key.kind, obj, None)
                 self._tell(key, obj, done)
                 return None
             unchanged = current.metadata.resource_version == obj.metadata.resource_version

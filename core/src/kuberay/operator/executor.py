@@ -25,6 +25,7 @@ from kuberay.kube.errors import AlreadyExistsError, ApiError, ConflictError, Inv
 from kuberay.kube.store import Store
 from kuberay.kube.sync import Synced, in_sync
 from kuberay.kube.transport import TransportError
+from kuberay.operator.leftovers import leftovers_of
 from kuberay.operator.ownership import is_foreign, is_in_the_way, is_of_namesake, not_owned
 from kuberay.plan.model import (
     NAMESPACE_TERMINATING,
@@ -61,14 +62,15 @@ class Outcome:
 
 
 class Executor:
-    """Shared by all workers. *written* is told of every object a write brought back, so that others can react."""
+    """Shared by all workers. *written* is told of every object a write brought back, and what was known of it, so that
+    others can react."""
 
     def __init__(
         self,
         client: Client,
         store: Store,
         now: Callable[[], datetime],
-        written: Callable[[Kind, Object], None],
+        written: Callable[[Kind, Object | None, Object], None],
     ) -> None:
         self._client = client
         self._store = store
@@ -128,7 +130,7 @@ class Executor:
             return False
         known = self._store.get(kind, owner.namespace, owner.name)
         obj = self._take(kind, raw)
-        leftovers = _leftovers(status, obj.status) if isinstance(obj, RayObject) else None
+        leftovers = leftovers_of(status, obj.status) if isinstance(obj, RayObject) else None
         if leftovers:
             # Another operator managed this object before; what it wrote and we do not want is still its own.
             obj = self._take(
@@ -190,16 +192,16 @@ class Executor:
             raw = await self._client.create(write.kind, write.namespace, body)
         except AlreadyExistsError as error:
             # Another actor with the same view chose the same name, or our own earlier answer was lost.
-            return None if await self._adopt(owner, write, error) else _UNCHANGED
+            return None if await self._adopt(owner, write, body, error) else _UNCHANGED
         except (TransportError, ApiError) as error:
             if isinstance(error, ApiError) and error.status < 500:
                 raise
-            await self._adopt(owner, write, error)
+            await self._adopt(owner, write, body, error)
             return write.done
         self._take(write.kind, raw)
         return write.done
 
-    async def _adopt(self, owner: RayObject, write: Create, cause: Exception) -> bool:
+    async def _adopt(self, owner: RayObject, write: Create, body: dict[str, Any], cause: Exception) -> bool:
         """After a create whose outcome is unclear: take the object in if it exists and is ours, else raise. Returns
         whether it was unknown until now."""
         known = self._store.get(write.kind, write.namespace, write.name)
@@ -210,7 +212,7 @@ class Executor:
         except (ApiError, TransportError):
             self._unsure.setdefault(owner.uid, []).append(write)
             raise cause from None
-        if not write.any_owner and is_foreign(obj, owner):
+        if not write.any_owner and is_foreign(obj, owner, body):
             raise NotOwnedError(not_owned(write, owner, obj)) from None
         return known is None or known.uid != obj.uid
 
@@ -235,7 +237,7 @@ class Executor:
                 return self._applied(
                     write, await self._client.apply(write.kind, write.namespace, write.name, write.body)
                 )
-        if write.create_only and not is_foreign(live, owner):
+        if write.create_only and not is_foreign(live, owner, write.body):
             return _UNCHANGED
         if is_in_the_way(live, owner, write):
             if write.create_only and not is_of_namesake(live, owner):
@@ -359,7 +361,7 @@ class Executor:
         known = self._store.get(kind, obj.namespace, obj.name)
         # Another object of the same name is nothing that this pass was about: somebody has to look at it.
         self._store.upsert(kind, obj, notify=known is not None and known.uid != obj.uid)
-        self._written(kind, obj)
+        self._written(kind, known, obj)
         return obj
 
 
@@ -379,25 +381,6 @@ def _explain(write: Write, error: Exception) -> str:
     if isinstance(error, NotFoundError) and isinstance(write, Apply | Create) and "namespaces" not in error.message:
         return f"{write.kind} is not served by this cluster: install its CRD, or turn off the plugin that needs it"
     return str(error)
-
-
-def _leftovers(wanted: dict[str, Any], live: dict[str, Any]) -> dict[str, Any]:
-    """Merge patch that removes what *live* has and *wanted* has not: fields, also of the cluster's status in a RayJob's,
-    and conditions.
-
-    Zeros stay: they may be the schema's defaults, which come back at once.
-    """
-    patch: dict[str, Any] = {key: None for key, value in live.items() if key not in wanted and value not in (0, {}, [])}
-    for key, value in live.items():
-        inner = (
-            _leftovers(wanted[key], value) if isinstance(value, dict) and isinstance(wanted.get(key), dict) else None
-        )
-        if inner:
-            patch[key] = inner
-    types = {condition["type"] for condition in wanted.get("conditions") or ()}
-    if any(condition.get("type") not in types for condition in live.get("conditions") or ()):
-        patch["conditions"] = wanted.get("conditions") or None
-    return patch
 
 
 def _random_text(size: int) -> str:

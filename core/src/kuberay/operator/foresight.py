@@ -6,7 +6,7 @@ No second set of rules: what is told here is what a pass would decide. For `kube
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,11 +14,13 @@ from typing import Any
 import orjson
 
 from kuberay.api.job import JobDeploymentStatus
-from kuberay.api.kinds import JOB, RAYJOB, Kind
+from kuberay.api.kinds import JOB, RAYJOB, RAYSERVICE, Kind
 from kuberay.api.objects import RayObject
 from kuberay.api.times import format_time, parse_time
 from kuberay.hooks.calls import Hooks, NoHooks
 from kuberay.operator.controller import PlanFunction
+from kuberay.operator.outside import Outside
+from kuberay.operator.service_words import service_moves, told_metadata
 from kuberay.operator.world import World
 from kuberay.plan.config import PlanConfig
 from kuberay.plan.edit.changes import field_changes
@@ -27,10 +29,14 @@ from kuberay.plan.observed import Observed
 
 _PASSES = 12
 """Passes at one moment; a plan that still changes something after so many waits for somebody else."""
+_PASSES_OF_SERVICES = 40
+"""From nothing to two RayClusters that have changed places."""
 _MOMENTS = 12
 _LONGEST_VALUE = 60
 _STEADY = timedelta(seconds=10)
 """Plans that look again sooner than this wait for something outside, not for a moment."""
+_A_MOMENT = timedelta(seconds=1)
+"""But those of RayServices name moments, however near: requests may move every few seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,12 @@ class Foresight:
     """Jobs that were handed to a dashboard, as JSON."""
     wanted: list[Probe] = field(default_factory=list)
     """What the last plan wanted to know."""
+    waiting: str = ""
+    """What the last plan waits for, in one sentence."""
+    outside: Outside | None = None
+    """Who answers what plans want to know; None: nobody but `answer`."""
+    around: Callable[[], bool] | None = None
+    """What the rest of the world does when the plan has nothing more to do; whether that changed anything."""
     _probes: dict[Probe, ProbeResult] = field(default_factory=dict)
     _happenings: list[Happening] = field(default_factory=list)
 
@@ -66,10 +78,14 @@ class Foresight:
         """The object as it is by now."""
         return self.world.bodies.get((self.kind, self.namespace, self.name))
 
-    def look_ahead(self, now: datetime) -> list[Happening]:
+    def __post_init__(self) -> None:
+        if self.outside is not None:
+            self._probes = self.outside.results
+
+    def look_ahead(self, now: datetime, moments: int = _MOMENTS) -> list[Happening]:
         """What happens from *now* on, until the object has come to rest, is gone, or begins a new attempt."""
         moment: datetime | None = now
-        for _ in range(_MOMENTS):
+        for _ in range(moments):
             if moment is None:
                 break
             requeue = self._settle(moment)
@@ -89,7 +105,7 @@ class Foresight:
 
     def _settle(self, now: datetime) -> timedelta | None:
         requeue = None
-        for _ in range(_PASSES):
+        for _ in range(_PASSES_OF_SERVICES if self.kind == RAYSERVICE else _PASSES):
             body = self.body
             obj = self.world.get(self.kind, self.namespace, self.name)
             if body is None or not isinstance(obj, RayObject):
@@ -105,8 +121,11 @@ class Foresight:
                     hooks=self.hooks,
                 )
             )
-            requeue = plan.requeue_after
-            if not self._play(plan, now) or self._begins_anew():
+            requeue, self.waiting = plan.requeue_after, plan.waiting
+            if self._play(plan, now):
+                if self._begins_anew():
+                    break
+            elif self.around is None or not self.around():
                 break
         return requeue
 
@@ -128,6 +147,8 @@ class Foresight:
             changed = True
         self.wanted = list(plan.probes)
         for probe in plan.probes:
+            if self.outside is not None:
+                changed |= self.outside.answer(probe, now)
             if isinstance(probe, SubmitJobCall) and probe.request not in self.requests:
                 self.requests.append(probe.request)
             if isinstance(probe, JobLogsProbe) and probe not in self._probes:
@@ -154,6 +175,8 @@ class Foresight:
         elif after is not None:
             for change in field_changes(before.get("spec"), after.get("spec"), ("spec",)):
                 self._tell(now, f"{what}: {change.path} {_short(change.before)} -> {_short(change.after)}")
+            for sentence in told_metadata(write.kind, write.name, before, after) if self.kind == RAYSERVICE else ():
+                self._tell(now, sentence)
         return True
 
     def _end_submitter(self, now: datetime) -> None:
@@ -177,7 +200,7 @@ class Foresight:
 
     def _moments(self, now: datetime, requeue: timedelta | None) -> Iterator[datetime]:
         """When it is worth looking: at every limit that the object names, and when the plan itself asks to."""
-        if requeue is not None and requeue >= _STEADY:
+        if requeue is not None and requeue >= (_A_MOMENT if self.kind == RAYSERVICE else _STEADY):
             yield now + requeue
         body = self.body
         if self.kind == RAYJOB and body is not None:
@@ -232,6 +255,8 @@ _STATES = {
 
 def _moves(kind: Kind, body: Mapping[str, Any], before: Mapping[str, Any], after: Mapping[str, Any]) -> Iterator[str]:
     """What a status write says has come about, in words."""
+    if kind == RAYSERVICE:
+        yield from service_moves(before, after)
     if kind != RAYJOB:
         return
     old, new = before.get("jobDeploymentStatus", ""), after.get("jobDeploymentStatus", "")

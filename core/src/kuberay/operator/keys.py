@@ -1,4 +1,4 @@
-"""Which reconcile keys a change concerns: the object itself, its controller owner, and jobs that refer to it by name."""
+"""Which reconcile keys a change concerns: the object itself, its controller owner, and who refers to it by name."""
 
 from __future__ import annotations
 
@@ -6,9 +6,27 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from kuberay.api.job import JobDeploymentStatus
-from kuberay.api.kinds import JOB, PERSISTENT_VOLUME_CLAIM, POD, RAYCLUSTER, RAYCRONJOB, RAYJOB, SECRET, Kind
-from kuberay.api.names import HEAD, LABEL_CLUSTER, LABEL_NODE_TYPE, LABEL_ORIGIN_CRD, LABEL_ORIGIN_NAME
-from kuberay.api.objects import Object, RayObject
+from kuberay.api.kinds import (
+    ENDPOINT_SLICE,
+    JOB,
+    PERSISTENT_VOLUME_CLAIM,
+    POD,
+    RAYCLUSTER,
+    RAYCRONJOB,
+    RAYJOB,
+    RAYSERVICE,
+    SECRET,
+    Kind,
+)
+from kuberay.api.names import (
+    HEAD,
+    LABEL_CLUSTER,
+    LABEL_NODE_TYPE,
+    LABEL_ORIGIN_CRD,
+    LABEL_ORIGIN_NAME,
+    LABEL_SERVE,
+)
+from kuberay.api.objects import EndpointSlice, Object, Pod, RayObject
 
 
 class Key(NamedTuple):
@@ -22,7 +40,7 @@ class Key(NamedTuple):
         return f"{self.kind.kind} {self.namespace}/{self.name}"
 
 
-RECONCILED = {kind.kind: kind for kind in (RAYCLUSTER, RAYJOB, RAYCRONJOB)}
+RECONCILED = {kind.kind: kind for kind in (RAYCLUSTER, RAYJOB, RAYSERVICE, RAYCRONJOB)}
 """Kinds with a plan, by their name in owner references."""
 
 
@@ -33,61 +51,88 @@ _BY_LABEL = (SECRET, PERSISTENT_VOLUME_CLAIM, JOB)
 Job of a cluster that is deleted in the foreground."""
 
 
-class SelectorIndex:
-    """RayJobs to look at because of what they do not own: the RayCluster of a ``spec.clusterSelector``, and the head of
-    their RayCluster, with which the Ray job and a submitter in the head pod come and go."""
+class References:
+    """Objects to look at because of what they do not own: RayJobs because of the RayCluster of a ``spec.clusterSelector``
+    and of the head of their RayCluster, with which the Ray job and a submitter in the head pod come and go; RayServices
+    because of the pods of their active and pending RayCluster."""
 
     def __init__(self) -> None:
-        self._selected = _ByCluster()
-        self._running = _ByCluster()
+        self._selected = _ByCluster(RAYJOB)
+        self._running = _ByCluster(RAYJOB)
+        self._serving = _ByCluster(RAYSERVICE)
 
-    def update(self, before: Object | None, after: Object | None) -> None:
-        """Follow one RayJob's change."""
-        job = after or before
-        if job is None:
+    def update(self, kind: Kind, before: Object | None, after: Object | None) -> None:
+        """Follow one object's change; of kinds that refer to nothing, too."""
+        obj = after or before
+        if obj is None or kind not in (RAYJOB, RAYSERVICE):
             return
-        selector = after.spec.get("clusterSelector") if isinstance(after, RayObject) else None
-        self._selected.set(job, selector.get(LABEL_CLUSTER) if isinstance(selector, dict) else None)
-        over = isinstance(after, RayObject) and after.status.get("jobDeploymentStatus") in _OVER
-        self._running.set(
-            job, after.status.get("rayClusterName") if isinstance(after, RayObject) and not over else None
-        )
+        ray = after if isinstance(after, RayObject) else None
+        if kind == RAYSERVICE:
+            self._serving.set(obj, *(_serving_clusters(ray) if ray is not None else ()))
+            return
+        selector = ray.spec.get("clusterSelector") if ray is not None else None
+        self._selected.set(obj, selector.get(LABEL_CLUSTER) if isinstance(selector, dict) else None)
+        over = ray is None or ray.status.get("jobDeploymentStatus") in _OVER
+        self._running.set(obj, ray.status.get("rayClusterName") if ray is not None and not over else None)
 
     def users_of(self, namespace: str, cluster: str) -> Iterator[Key]:
         """The RayJobs that select a RayCluster."""
-        return self._selected.jobs(namespace, cluster)
+        return self._selected.users(namespace, cluster)
 
     def running_on(self, namespace: str, cluster: str) -> Iterator[Key]:
         """The RayJobs that a RayCluster is for, and that have not ended."""
-        return self._running.jobs(namespace, cluster)
+        return self._running.users(namespace, cluster)
+
+    def served_by(self, namespace: str, cluster: str) -> Iterator[Key]:
+        """The RayServices whose active or pending RayCluster it is."""
+        return self._serving.users(namespace, cluster)
+
+
+def _serving_clusters(service: RayObject) -> Iterator[Any]:
+    for side in ("activeServiceStatus", "pendingServiceStatus"):
+        stored = service.status.get(side)
+        yield stored.get("rayClusterName") if isinstance(stored, dict) else None
 
 
 class _ByCluster:
-    """RayJobs by the name of one RayCluster each."""
+    """Objects of one kind by the names of the RayClusters they refer to."""
 
-    def __init__(self) -> None:
-        self._jobs: dict[tuple[str, str], set[str]] = {}
-        self._target: dict[tuple[str, str], str] = {}
+    def __init__(self, kind: Kind) -> None:
+        self._kind = kind
+        self._users: dict[tuple[str, str], set[str]] = {}
+        self._targets: dict[tuple[str, str], set[str]] = {}
 
-    def set(self, job: Object, cluster: Any) -> None:
-        key = (job.namespace, job.name)
-        old = self._target.pop(key, "")
-        if old:
-            jobs = self._jobs[job.namespace, old]
-            jobs.discard(job.name)
-            if not jobs:
-                del self._jobs[job.namespace, old]
-        if isinstance(cluster, str) and cluster:
-            self._target[key] = cluster
-            self._jobs.setdefault((job.namespace, cluster), set()).add(job.name)
+    def set(self, user: Object, *clusters: Any) -> None:
+        key = (user.namespace, user.name)
+        old = self._targets.pop(key, set())
+        new = {cluster for cluster in clusters if isinstance(cluster, str) and cluster}
+        for cluster in old - new:
+            users = self._users[user.namespace, cluster]
+            users.discard(user.name)
+            if not users:
+                del self._users[user.namespace, cluster]
+        for cluster in new - old:
+            self._users.setdefault((user.namespace, cluster), set()).add(user.name)
+        if new:
+            self._targets[key] = new
 
-    def jobs(self, namespace: str, cluster: str) -> Iterator[Key]:
-        for name in sorted(self._jobs.get((namespace, cluster), ())):
-            yield Key(RAYJOB, namespace, name)
+    def users(self, namespace: str, cluster: str) -> Iterator[Key]:
+        for name in sorted(self._users.get((namespace, cluster), ())):
+            yield Key(self._kind, namespace, name)
 
 
-def concerned(kind: Kind, obj: Object, selectors: SelectorIndex) -> Iterator[Key]:
-    """Keys to look at because *obj* changed."""
+def changed(kind: Kind, before: Object | None, after: Object | None, references: References) -> set[Key]:
+    """Keys to look at because an object was what it was *before* and is *after*; None: not there."""
+    keys = {key for obj in (before, after) if obj is not None for key in concerned(kind, obj, references)}
+    if kind in (POD, ENDPOINT_SLICE):
+        services = {key for obj in (before, after) if obj is not None for key in _services_of(kind, obj, references)}
+        if services and _for_serving(before) != _for_serving(after):
+            keys |= services
+    return keys
+
+
+def concerned(kind: Kind, obj: Object, references: References) -> Iterator[Key]:
+    """Keys to look at whatever it is about *obj* that changed."""
     if kind.kind in RECONCILED and RECONCILED[kind.kind] == kind:
         yield Key(kind, obj.namespace, obj.name)
     owner = obj.metadata.controller
@@ -96,9 +141,37 @@ def concerned(kind: Kind, obj: Object, selectors: SelectorIndex) -> Iterator[Key
     elif owner is None and kind in _BY_LABEL and obj.metadata.labels.get(LABEL_CLUSTER):
         yield Key(RAYCLUSTER, obj.namespace, obj.metadata.labels[LABEL_CLUSTER])
     if kind == RAYCLUSTER:
-        yield from selectors.users_of(obj.namespace, obj.name)
+        yield from references.users_of(obj.namespace, obj.name)
     elif kind == POD and obj.metadata.labels.get(LABEL_ORIGIN_CRD) == RAYJOB.kind:
         # A submitter: its owner is the Job.
         yield Key(RAYJOB, obj.namespace, obj.metadata.labels.get(LABEL_ORIGIN_NAME, ""))
     elif kind == POD and obj.metadata.labels.get(LABEL_NODE_TYPE) == HEAD:
-        yield from selectors.running_on(obj.namespace, obj.metadata.labels.get(LABEL_CLUSTER, ""))
+        yield from references.running_on(obj.namespace, obj.metadata.labels.get(LABEL_CLUSTER, ""))
+
+
+def _services_of(kind: Kind, obj: Object, references: References) -> Iterator[Key]:
+    """RayServices that a pod serves, or that an EndpointSlice counts for."""
+    labels = obj.metadata.labels
+    if kind == POD:
+        yield from references.served_by(obj.namespace, labels.get(LABEL_CLUSTER, ""))
+    elif labels.get(LABEL_ORIGIN_CRD) == RAYSERVICE.kind and labels.get(LABEL_ORIGIN_NAME):
+        # The label is the service's, which names a RayService, or the RayCluster that a service of its own is for.
+        yield Key(RAYSERVICE, obj.namespace, labels[LABEL_ORIGIN_NAME])
+        yield from references.served_by(obj.namespace, labels[LABEL_ORIGIN_NAME])
+
+
+def _for_serving(obj: Object | None) -> object:
+    """What of a pod or an EndpointSlice matters to a RayService: they change often in other ways."""
+    if isinstance(obj, EndpointSlice):
+        return obj.ready or None
+    if not isinstance(obj, Pod) or not obj.status.pod_ip:
+        return None  # Not there, or not yet.
+    return (
+        obj.uid,
+        obj.metadata.deletion_timestamp,
+        obj.metadata.labels.get(LABEL_SERVE),
+        obj.status.phase,
+        obj.status.pod_ip,
+        [(each.name, each.ready, each.restart_count) for each in obj.status.container_statuses],
+        [(each.status, each.last_transition_time) for each in obj.status.conditions if each.type == "Ready"],
+    )

@@ -18,7 +18,8 @@ from prometheus_client.platform_collector import PlatformCollector
 from prometheus_client.process_collector import ProcessCollector
 from prometheus_client.registry import Collector
 
-from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB
+from kuberay.api.conditions import ServiceCondition, is_true
+from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB, RAYSERVICE
 from kuberay.api.names import LABEL_ORIGIN_CRD
 from kuberay.api.objects import RayObject
 from kuberay.api.times import parse_time
@@ -78,7 +79,7 @@ class Metrics:
         self._exports_objects = False
         self._retried: dict[str, dict[str, float]] = {}
         """Seconds of attempts that are over and followed by another, by UID and retry count: no status keeps them."""
-        for kind in ("RayCluster", "RayJob"):
+        for kind in ("RayCluster", "RayJob", "RayService"):
             controller = kind.lower()
             for result in _RESULTS:
                 self._total.labels(controller, result)
@@ -205,7 +206,7 @@ class _ObjectCollector(Collector):
         self._metrics = metrics
 
     def collect(self) -> Iterable[Metric]:
-        return [*self._clusters(), *self._jobs(), *self._cronjobs()]
+        return [*self._clusters(), *self._jobs(), *self._services(), *self._cronjobs()]
 
     def _clusters(self) -> list[Metric]:
         base = ["name", "namespace", "uid"]
@@ -249,6 +250,29 @@ class _ObjectCollector(Collector):
             if ended is not None:
                 executed.add_metric([*ids, *ended[:2]], ended[2])
         return [info, status, executed]
+
+    def _services(self) -> list[Metric]:
+        base = ["name", "namespace", "uid"]
+        info = GaugeMetricFamily("kuberay_service_info", "RayServices", labels=base)
+        ready = GaugeMetricFamily(
+            "kuberay_service_condition_ready", "Whether a pod serves", labels=[*base, "condition"]
+        )
+        upgrading = GaugeMetricFamily(
+            "kuberay_service_condition_upgrade_in_progress",
+            "Whether there are an active and a pending RayCluster",
+            labels=[*base, "condition"],
+        )
+        for service in self._store.all(RAYSERVICE):
+            if isinstance(service, RayObject):
+                ids = [service.name, service.namespace, service.uid]
+                info.add_metric(ids, 1)
+                conditions = service.status.get("conditions") or ()
+                for family, type_ in (
+                    (ready, ServiceCondition.READY),
+                    (upgrading, ServiceCondition.UPGRADE_IN_PROGRESS),
+                ):
+                    family.add_metric([*ids, "true" if is_true(conditions, type_) else "false"], 1)
+        return [info, ready, upgrading]
 
     def _cronjobs(self) -> list[Metric]:
         info = GaugeMetricFamily("kuberay_cronjob_info", "RayCronJobs", labels=["name", "namespace", "uid"])

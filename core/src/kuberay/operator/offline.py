@@ -1,7 +1,7 @@
 """What an object would turn into, without a cluster: the same plans, played on a world in memory where all goes well.
 
-Pods become ready at once, looked-up objects exist and dashboards take jobs, so every child that a healthy cluster would
-get is reached. For a RayCronJob the clock is set to its next start.
+Pods become ready at once, looked-up objects exist, dashboards take jobs and Serve runs what it is given, so every child that
+a healthy cluster would get is reached. For a RayCronJob the clock is set to its next start.
 """
 
 from __future__ import annotations
@@ -12,20 +12,22 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from kuberay.api.conditions import ServiceCondition, is_true
 from kuberay.api.job import JobDeploymentStatus
-from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB, Kind
+from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB, RAYSERVICE, Kind
 from kuberay.api.objects import RayObject
 from kuberay.api.times import format_time
 from kuberay.hooks.calls import Hooks
 from kuberay.operator.controller import PlanFunction
+from kuberay.operator.outside import Outside
 from kuberay.operator.world import World, without_nulls
 from kuberay.plan.config import PlanConfig
-from kuberay.plan.model import Event, JobInfoProbe, ObjectProbe, Plan, Probe, ProbeResult, SubmitJobCall
+from kuberay.plan.model import Event, Plan, Probe, ServeConfigCall, SubmitJobCall
 from kuberay.plan.observed import Observed
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _ROUNDS = 50
-_IN_ORDER = (RAYCRONJOB, RAYJOB, RAYCLUSTER)
+_IN_ORDER = (RAYCRONJOB, RAYSERVICE, RAYJOB, RAYCLUSTER)
 
 
 @dataclass(slots=True)
@@ -39,7 +41,7 @@ class Rendered:
     """Why something was not created: Warning events and what a plan says it waits for."""
     plugin_changes: dict[str, list[str]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
-    """What follows that is no object: a job handed to a dashboard, or what a RayJob waits for."""
+    """What follows that is no object: what dashboards are given, or what a RayJob waits for."""
 
 
 def render(
@@ -51,7 +53,7 @@ def render(
     config: PlanConfig,
     now: datetime = _START,
 ) -> Rendered:
-    """All children of one RayCluster, RayJob or RayCronJob. Raises ValueError for another kind or a manifest without a name."""
+    """All children of one Ray object. Raises ValueError for another kind or a manifest without a name."""
     kinds = {kind.kind: kind for kind in plans}
     kind = kinds.get(str(manifest.get("kind")))
     if kind is None:
@@ -66,7 +68,7 @@ def render(
     namespace = body["metadata"].get("namespace") or "default"
     world.put(kind, namespace, body)
     told: dict[tuple[str, str], Event] = {}
-    probes: dict[Probe, ProbeResult] = {}
+    outside = Outside()
     waiting: dict[tuple[Kind, str, str], str] = {}
     for _ in range(_ROUNDS):
         changed, next_start = False, None
@@ -76,10 +78,12 @@ def render(
                 if not isinstance(obj, RayObject):
                     continue
                 observed = Observed(
-                    obj=obj, now=now, view=world, probes=probes, config=config, gates=gates, hooks=hooks
+                    obj=obj, now=now, view=world, probes=outside.results, config=config, gates=gates, hooks=hooks
                 )
                 plan = plans[ray_kind](observed)
-                changed |= _play(world, key, plan, probes, now)
+                changed |= _play(world, key, plan)
+                for probe in plan.probes:
+                    changed |= outside.answer(probe, now)
                 for event in plan.events:
                     told.setdefault((event.reason, event.note), event)
                 result.plugin_changes.update(plan.plugin_changes)
@@ -93,22 +97,22 @@ def render(
         now += max(next_start, timedelta(seconds=1))
     result.children = [child for child in world.created if _alive(world, child)]
     result.events = list(told.values())
-    held = [sentence for key, sentence in waiting.items() if sentence and key[0] == RAYCLUSTER]
-    result.problems = [event.note for event in told.values() if event.type == "Warning"] + held
-    result.notes = [
-        f"POST http://{probe.address}/api/jobs/ {probe.request}" for probe in probes if isinstance(probe, SubmitJobCall)
+    held = [
+        sentence for key, sentence in waiting.items() if sentence and (key[0] == RAYCLUSTER or _is_held(world, key))
     ]
+    result.problems = [event.note for event in told.values() if event.type == "Warning"] + held
+    result.notes = [*filter(None, map(_told_to_a_dashboard, outside.results))]
     result.notes += [
         f"{key[0].kind} {key[2]}: {sentence}"
         for key, sentence in waiting.items()
-        if sentence and key[0] in (RAYJOB, RAYCRONJOB) and not _submitted(world, key)
+        if sentence
+        and key[0] in (RAYJOB, RAYSERVICE, RAYCRONJOB)
+        and not (_as_far_as_it_goes(world, key) or _is_held(world, key))
     ]
     return result
 
 
-def _play(
-    world: World, key: tuple[Kind, str, str], plan: Plan, probes: dict[Probe, ProbeResult], now: datetime
-) -> bool:
+def _play(world: World, key: tuple[Kind, str, str], plan: Plan) -> bool:
     changed = False
     for stage in plan.stages:
         for write in stage:
@@ -117,19 +121,30 @@ def _play(
         world.bodies[key]["status"] = plan.status
         world.put(key[0], key[1], world.bodies[key])
         changed = True
-    for probe in plan.probes:
-        if probe in probes or not isinstance(probe, ObjectProbe | JobInfoProbe | SubmitJobCall):
-            continue
-        # A dashboard takes a job that it does not know; whether that runs is beyond what can be rendered.
-        probes[probe] = ProbeResult("absent" if isinstance(probe, JobInfoProbe) else "found", now)
-        changed = True
     return changed
 
 
-def _submitted(world: World, key: tuple[Kind, str, str]) -> bool:
-    """Whether a RayJob has come as far as it can without a Ray that runs jobs."""
+def _told_to_a_dashboard(probe: Probe) -> str:
+    match probe:
+        case SubmitJobCall():
+            return f"POST http://{probe.address}/api/jobs/ {probe.request}"
+        case ServeConfigCall():
+            return f"PUT http://{probe.address}/api/serve/applications/ {probe.config}"
+        case _:
+            return ""
+
+
+def _as_far_as_it_goes(world: World, key: tuple[Kind, str, str]) -> bool:
+    """Whether a RayJob has come as far as it can without a Ray that runs jobs, a RayService without requests."""
     status = (world.bodies.get(key) or {}).get("status") or {}
-    return status.get("jobDeploymentStatus") == JobDeploymentStatus.RUNNING
+    serving = (status.get("activeServiceStatus") or {}).get("rayClusterName")
+    return status.get("jobDeploymentStatus") == JobDeploymentStatus.RUNNING or bool(serving)
+
+
+def _is_held(world: World, key: tuple[Kind, str, str]) -> bool:
+    """Whether something keeps a RayService from going on."""
+    status = (world.bodies.get(key) or {}).get("status") or {}
+    return key[0] == RAYSERVICE and is_true(status.get("conditions") or (), ServiceCondition.WAITING)
 
 
 def _alive(world: World, child: Mapping[str, Any]) -> bool:

@@ -5,25 +5,34 @@ Decided by the controller reference alone; labels make nothing ours.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from kuberay.api.objects import Object, RayObject
 from kuberay.plan.model import Apply, Write
 
 
-def is_foreign(obj: Object, owner: RayObject) -> bool:
-    """Whether another controller than *owner*, or none, has *obj*."""
+def is_foreign(obj: Object, owner: RayObject, wanted: Mapping[str, Any]) -> bool:
+    """Whether *obj* is controlled by nobody, or by another one than *owner* and the controller that is *wanted*: what an
+    owner makes for its own child (a RayService for its RayCluster) may be the child's."""
     controller = obj.metadata.controller
-    return controller is None or controller.uid != owner.uid
+    return controller is None or (controller.uid != owner.uid and controller.uid != _controller_uid(wanted))
 
 
 def is_in_the_way(live: Object, owner: RayObject, write: Apply) -> bool:
     """Whether *live* is not the owner's to change. What is meant to have no owner may be shared."""
-    return is_foreign(live, owner) and not (live.metadata.controller is None and _wants_no_owner(write))
+    return is_foreign(live, owner, write.body) and not (live.metadata.controller is None and _wants_no_owner(write))
 
 
 def is_of_namesake(obj: Object, owner: RayObject) -> bool:
     """Whether *obj* belongs to a former object of the owner's name, with which it is about to be collected."""
     controller = obj.metadata.controller
     return controller is not None and (controller.kind, controller.name) == (owner.kind, owner.name)
+
+
+def _controller_uid(body: Mapping[str, Any]) -> str | None:
+    references = body.get("metadata", {}).get("ownerReferences") or ()
+    return next((reference.get("uid") for reference in references if reference.get("controller")), None)
 
 
 def _wants_no_owner(write: Apply) -> bool:

@@ -10,6 +10,8 @@ import base64
 import logging
 import random
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
 
 import orjson
 
@@ -24,11 +26,15 @@ from kuberay.plan.model import (
     ActivityProbe,
     AuthSecret,
     DrainProbe,
+    InFlightProbe,
     JobInfoProbe,
     JobLogsProbe,
     ObjectProbe,
     Probe,
     ProbeResult,
+    ProxyHealthProbe,
+    ServeConfigCall,
+    ServeProbe,
     StopJobCall,
     SubmitJobCall,
 )
@@ -41,8 +47,21 @@ _TOKEN_SECONDS = 30.0
 _SECOND_TRY = 0.1
 """Seconds until a head that could not be asked to drain is tried again: a user waits for the worker to go."""
 
+_MOST_BACK_OFF = 30.0
+"""An unreachable head is asked less often, but often enough to notice its return within half a minute."""
+_MOST_SERVING_BACK_OFF = 10.0
+"""The same for a head that serves: users wait for its return."""
+
 _SOON, _SOONER = 0.0, 0.9
 """The shortest pause of a dashboard's probe after its first answer, and after others, as a part of its interval."""
+
+
+_RepeatedCall = JobInfoProbe | StopJobCall | SubmitJobCall | ActivityProbe | ServeProbe | ServeConfigCall
+_DashboardProbe = _RepeatedCall | JobLogsProbe
+"""What a head's dashboard is asked."""
+_RepeatedProbe = _RepeatedCall | ObjectProbe | DrainProbe | ProxyHealthProbe | InFlightProbe
+_SPREAD = (JobInfoProbe, ActivityProbe, ServeProbe, ServeConfigCall, ProxyHealthProbe, InFlightProbe)
+"""What is asked for as long as an object lives, of all of them."""
 
 
 class Prober:
@@ -108,17 +127,12 @@ class Prober:
             async with self._turns.turn(address):
                 result = await self._ask(probe, failures)
             # A worker that is to be drained is waited for by a user, so its second try does not wait among those that fail.
-            self._turns.told(address, failing=result.outcome == "error" and not isinstance(probe, DrainProbe))
+            self._turns.told(address, failing=bool(result.error) and not isinstance(probe, DrainProbe))
             results = self._results.setdefault(key, {})
             before = results.get(probe)
-            if result.outcome == "error":
-                failures += 1
-                since = before.failing_since if before is not None and before.failing_since else result.at
-                result = ProbeResult("error", result.at, before.value if before else {}, result.error, since)
-            else:
-                failures = 0
-            results[probe] = result
-            news = before is None or (before.outcome, before.value) != (result.outcome, result.value)
+            failures = failures + 1 if result.error else 0
+            result = results[probe] = _continued(before, result)
+            news = before is None or _tells(probe, before) != _tells(probe, result)
             if isinstance(probe, DrainProbe) and result.outcome == "error" and failures <= 2:
                 log.warning("%s: workers cannot be drained: %s", key, result.error)
                 # A plan gives up on draining when a second try has failed.
@@ -154,16 +168,31 @@ class Prober:
                     return await self._submit(probe, again=failures > 0)
                 case DrainProbe():
                     return ProbeResult("found", now, await self._drained(probe))
+                case ServeProbe():
+                    details = await self._dashboard.serve_applications(await self._target(probe))
+                    return ProbeResult("found", now, details.as_dict())
+                case ServeConfigCall():
+                    await self._dashboard.put_serve_config(await self._target(probe), probe.config.encode())
+                    # What was asked before the answer arrived knows nothing of the configuration.
+                    return ProbeResult("found", self._clock.now())
+                case ProxyHealthProbe():
+                    healthy = await self._dashboard.proxy_healthy(probe.address, probe.namespace, probe.pod)
+                    return ProbeResult("found", now, {"healthy": healthy})
+                case InFlightProbe():
+                    requests = await self._dashboard.requests_in_flight(probe.address, probe.namespace, probe.pod)
+                    if requests is None:
+                        return ProbeResult("absent", now)
+                    return ProbeResult("found", now, requests.as_dict())
         except NotFoundError as error:
             if isinstance(probe, ObjectProbe):
                 return ProbeResult("absent", now)
-            return ProbeResult("error", now, error=str(error))
+            return _no_answer(probe, now, str(error))
         except (ApiError, TransportError, DashboardError, DrainError) as error:
-            return ProbeResult("error", now, error=str(error))
+            return _no_answer(probe, now, str(error))
         except Exception as error:
             # An answer nobody thought of must not end the probe: its plan would wait for ever.
             log.exception("unexpected error of %s", type(probe).__name__)
-            return ProbeResult("error", now, error=f"unexpected answer ({type(error).__name__})")
+            return _no_answer(probe, now, f"unexpected answer ({type(error).__name__})")
 
     async def _submit(self, call: SubmitJobCall, *, again: bool) -> ProbeResult:
         """The time of the answer is that of its arrival: what was asked before it knows nothing of the job."""
@@ -176,9 +205,7 @@ class Prober:
                 log.info("job %s was submitted before", call.job_id)
         return ProbeResult("found", self._clock.now())
 
-    async def _target(
-        self, probe: JobInfoProbe | JobLogsProbe | StopJobCall | SubmitJobCall | ActivityProbe
-    ) -> DashboardTarget:
+    async def _target(self, probe: _DashboardProbe) -> DashboardTarget:
         token = await self._token(probe.auth) if probe.auth is not None else None
         return DashboardTarget(probe.address, probe.namespace, probe.service, token)
 
@@ -210,12 +237,36 @@ class Prober:
         return token
 
 
+def _no_answer(probe: Probe, now: datetime, error: str) -> ProbeResult:
+    if isinstance(probe, ProxyHealthProbe):
+        # A proxy that nobody can reach serves nobody.
+        return ProbeResult("found", now, {"healthy": False}, error)
+    return ProbeResult("error", now, error=error)
+
+
+def _continued(before: ProbeResult | None, result: ProbeResult) -> ProbeResult:
+    """*result* with what follows from the one before: since when it is so; and while it fails, what was known."""
+    if result.outcome != "error":
+        same = before is not None and (before.outcome, before.value) == (result.outcome, result.value)
+        return replace(result, since=before.since if before is not None and same else result.at)
+    if before is None:
+        return replace(result, failing_since=result.at)
+    return replace(result, value=before.value, since=before.since, failing_since=before.failing_since or result.at)
+
+
+def _tells(probe: Probe, result: ProbeResult) -> tuple[object, ...]:
+    """What a plan makes something of; an error that goes on is no news."""
+    # Why a configuration is not taken is the user's to know: at first Serve may only not have been there.
+    error = result.error if isinstance(probe, ServeConfigCall) else ""
+    return result.outcome, result.value, error
+
+
 def _is_over(probe: Probe, result: ProbeResult) -> bool:
     """Whether nothing more is asked after *result*."""
     match probe:
         case StopJobCall():
             return result.outcome != "error" or not probe.until_answered
-        case SubmitJobCall():
+        case SubmitJobCall() | ServeConfigCall():
             return result.outcome == "found"
         case _:
             return False
@@ -232,19 +283,23 @@ def _address(probe: Probe) -> str:
             return probe.address
 
 
-def _pause(
-    probe: ObjectProbe | JobInfoProbe | StopJobCall | SubmitJobCall | ActivityProbe | DrainProbe,
-    failures: int,
-    *,
-    first: bool,
-) -> float:
+def _pause(probe: _RepeatedProbe, failures: int, *, first: bool) -> float:
     """Seconds until a probe asks again. What all dashboards are asked is spread: after a restart, which asks all of them
     at once, and ever after."""
     seconds = probe.interval.total_seconds()
     if isinstance(probe, DrainProbe) and failures == 1:
         return _SECOND_TRY
-    # An unreachable head is asked less often, but often enough to notice its return within half a minute.
-    pause: float = min(seconds * 2 ** min(failures, 4), max(30.0, seconds))
-    if isinstance(probe, JobInfoProbe | ActivityProbe):
+    pause: float = min(seconds * 2 ** min(failures, 4), max(_most_back_off(probe, seconds), seconds))
+    if isinstance(probe, _SPREAD):
         pause *= random.uniform(_SOON if first else _SOONER, 1.0)  # noqa: S311 - spreads requests, not a secret
     return pause
+
+
+def _most_back_off(probe: Probe, interval: float) -> float:
+    match probe:
+        case ProxyHealthProbe():
+            return 2 * interval
+        case ServeProbe() | ServeConfigCall() | InFlightProbe():
+            return _MOST_SERVING_BACK_OFF
+        case _:
+            return _MOST_BACK_OFF

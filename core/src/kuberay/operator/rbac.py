@@ -16,17 +16,30 @@ Manifest = dict[str, Any]
 READ = ("get", "list", "watch")
 
 CORE_RULES: tuple[PolicyRule, ...] = (
-    # Ray kinds: watched; RayJobs create, suspend and delete their clusters, and finalizers are patched.
+    # Ray kinds: watched; RayJobs and RayServices create, edit and delete their clusters, and
+    # finalizers are patched.
     PolicyRule(("ray.io",), ("rayclusters", "rayjobs"), (*READ, "create", "patch", "delete")),
+    # RayServices are given finalizers.
+    PolicyRule(("ray.io",), ("rayservices",), (*READ, "patch")),
     # RayCronJobs are read only; their RayJobs are created and deleted.
     PolicyRule(("ray.io",), ("raycronjobs",), READ),
-    PolicyRule(("ray.io",), ("rayclusters/status", "rayjobs/status", "raycronjobs/status"), ("patch",)),
+    PolicyRule(
+        ("ray.io",),
+        ("rayclusters/status", "rayjobs/status", "rayservices/status", "raycronjobs/status"),
+        ("patch",),
+    ),
     # Owner references with blockOwnerDeletion need this where OwnerReferencesPermissionEnforcement is on.
-    PolicyRule(("ray.io",), ("rayclusters/finalizers", "rayjobs/finalizers", "raycronjobs/finalizers"), ("update",)),
+    PolicyRule(
+        ("ray.io",),
+        ("rayclusters/finalizers", "rayjobs/finalizers", "rayservices/finalizers", "raycronjobs/finalizers"),
+        ("update",),
+    ),
     PolicyRule(("",), ("pods",), (*READ, "create", "delete", "patch")),
     # Rolling upgrades that only change CPU or memory.
     PolicyRule(("",), ("pods/resize",), ("patch",)),
     PolicyRule(("",), ("services",), (*READ, "create", "patch", "delete")),
+    # How many pods are behind the serve service of a RayService.
+    PolicyRule(("discovery.k8s.io",), ("endpointslices",), READ),
     # A submitter that must not submit any more is suspended.
     PolicyRule(("batch",), ("jobs",), (*READ, "create", "patch", "delete")),
     # Token Secrets are made where absent, and those labelled ray.io/cluster watched so that a deleted one comes back.
@@ -41,7 +54,12 @@ CORE_RULES: tuple[PolicyRule, ...] = (
 )
 """Rules of the ClusterRole, or of one Role per watched namespace."""
 
-PROXY_RULES: tuple[PolicyRule, ...] = (PolicyRule(("",), ("services/proxy",), ("get", "create")),)
+PROXY_RULES: tuple[PolicyRule, ...] = (
+    # Dashboards take jobs by POST and Serve configurations by PUT.
+    PolicyRule(("",), ("services/proxy",), ("get", "create", "update")),
+    # Health of Serve's proxies.
+    PolicyRule(("",), ("pods/proxy",), ("get",)),
+)
 """Only with ``useKubernetesProxy``."""
 
 ELECTION_RULES: tuple[PolicyRule, ...] = (

@@ -26,7 +26,7 @@ KIND = "Configuration"
 SCHEDULERS = ("volcano", "yunikorn", "scheduler-plugins", "kai-scheduler")
 """Values of ``batchScheduler``; each is also the name of the plugin that provides it."""
 
-DEFAULT_PLUGINS = ("autoscaler-v2",)
+DEFAULT_PLUGINS = ("autoscaler-v2", "gateway-upgrade")
 """On unless ``plugins.enabled`` says otherwise, as far as they are installed: KubeRay has them built in."""
 
 Encoder = Literal["json", "console"]
@@ -42,8 +42,8 @@ class PluginSettings(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     enabled: list[str] | None = None
-    """Entry point names of the plugins to load. Default: ``autoscaler-v2`` if it is installed. A batch scheduler chosen
-    with ``batchScheduler`` is added. A name that is not installed is an error."""
+    """Entry point names of the plugins to load. Default: ``autoscaler-v2`` and ``gateway-upgrade``, as far as they are
+    installed. A batch scheduler chosen with ``batchScheduler`` is added. A name that is not installed is an error."""
 
 
 class WaitGcsReadyResources(BaseModel):
@@ -191,6 +191,9 @@ class Environment(BaseSettings):
     them."""
     ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE: str = ""
     """``true``: the head service has a cluster IP; otherwise it is headless."""
+    ENABLE_ZERO_DOWNTIME: str = ""
+    """``false``: a RayService that names no upgrade strategy keeps its RayCluster when ``rayClusterConfig`` is edited;
+    otherwise it gets a new one (``NewCluster``)."""
     DELETE_RAYJOB_CR_AFTER_JOB_FINISHES: str = ""
     """``true``: the same as the key ``deleteRayJobAfterJobFinishes``."""
     RAYJOB_DEPLOYMENT_STATUS_TRANSITION_GRACE_PERIOD_SECONDS: str = ""
@@ -226,6 +229,7 @@ class Environment(BaseSettings):
             drain_timeout=timedelta(seconds=settings.drain_timeout_seconds),
             redis_cleanup=not _is(self.ENABLE_GCS_FT_REDIS_CLEANUP, "false"),
             requeue_period=timedelta(seconds=max(0, requeue)),
+            enable_zero_downtime=not _is(self.ENABLE_ZERO_DOWNTIME, "false"),
             delete_rayjob_after_finish=_is(self.DELETE_RAYJOB_CR_AFTER_JOB_FINISHES, "true")
             or settings.delete_ray_job_after_job_finishes,
             propagate_job_metadata=settings.propagate_job_metadata,

@@ -24,7 +24,7 @@ import aiohttp
 import tzlocal
 import uvloop
 
-from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB, ROUTE, Kind
+from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB, RAYSERVICE, ROUTE, Kind
 from kuberay.kube.client import Client
 from kuberay.kube.clock import SystemClock
 from kuberay.kube.connection import Connection, NoConnectionError, connect
@@ -42,6 +42,7 @@ from kuberay.operator.source import KopfSource
 from kuberay.plan.cluster import plan_cluster
 from kuberay.plan.cronjob import plan_cronjob
 from kuberay.plan.job import plan_job
+from kuberay.plan.service import plan_service
 from kuberay.plugins.gates import FeatureGates, GateError
 from kuberay.plugins.loader import PluginError, load
 from kuberay.plugins.manager import PluginManager
@@ -51,7 +52,12 @@ from kuberay.ray.http import HttpDashboardClient
 
 log = logging.getLogger("setup")
 
-PLANS: Mapping[Kind, PlanFunction] = {RAYCLUSTER: plan_cluster, RAYJOB: plan_job, RAYCRONJOB: plan_cronjob}
+PLANS: Mapping[Kind, PlanFunction] = {
+    RAYCLUSTER: plan_cluster,
+    RAYJOB: plan_job,
+    RAYSERVICE: plan_service,
+    RAYCRONJOB: plan_cronjob,
+}
 
 
 def operator_version() -> str:

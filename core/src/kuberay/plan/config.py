@@ -1,6 +1,6 @@
 """What of the operator's configuration decisions depend on. Built once at start from settings; plain values only.
 
-Source: spec raycluster.md 0.3 and 0.4, rayjob.md 0, operator.md 3 and 9.
+Source: spec raycluster.md 0.3 and 0.4, rayjob.md 0, rayservice.md 3.1, operator.md 3 and 9.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ class PlanConfig:
     """Whether keys in Redis are removed when a cluster with fault tolerance is deleted."""
     requeue_period: timedelta = timedelta(seconds=300)
     """Unconditional look at a settled RayCluster; zero means never."""
+    enable_zero_downtime: bool = True
+    """Whether a RayService that names no upgrade strategy gets a new RayCluster when it is edited; else it keeps its own."""
     delete_rayjob_after_finish: bool = False
     propagate_job_metadata: bool = True
     """Whether labels and annotations of a RayJob reach its submitter Job and the submitter's pods. Not KubeRay's."""

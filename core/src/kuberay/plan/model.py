@@ -215,7 +215,74 @@ class ActivityProbe:
     """Another value is another question, and so asked at once: for an answer that must not be older than now."""
 
 
-Probe = ObjectProbe | JobInfoProbe | JobLogsProbe | StopJobCall | SubmitJobCall | ActivityProbe | DrainProbe
+@dataclass(frozen=True, slots=True)
+class ServeProbe:
+    """Ask a Ray dashboard how its Serve applications are (spec rayservice.md 2.10), again and again. The value is
+    ``{"applications": {name: {"status", "message", "deployments": {name: {"status", "message"}}}}}``."""
+
+    address: str
+    namespace: str = ""
+    service: str = ""
+    auth: AuthSecret | None = None
+    interval: timedelta = timedelta(seconds=2)
+    asked_for: str = ""
+    """Another value is another question, and so asked at once: for an answer that must not be older than now."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServeConfigCall:
+    """Give Serve a configuration, again and again until it is accepted; the answer does not change afterwards."""
+
+    address: str
+    config: str = field(repr=False)
+    """The body of the PUT, as JSON."""
+    namespace: str = ""
+    service: str = ""
+    auth: AuthSecret | None = None
+    interval: timedelta = timedelta(seconds=2)
+    occasion: str = ""
+    """Another value is another call: a configuration that was accepted and is lost is given again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyHealthProbe:
+    """Ask the Serve proxy of a pod whether it is healthy (spec rayservice.md 2.8). The value is ``{"healthy": bool}``; a
+    proxy that does not answer, or with anything but 200, is not, and that is no error."""
+
+    address: str
+    """``host:port`` of the pod."""
+    namespace: str = ""
+    pod: str = ""
+    """For access through the API server's proxy."""
+    interval: timedelta = timedelta(seconds=2)
+
+
+@dataclass(frozen=True, slots=True)
+class InFlightProbe:
+    """Ask a Ray node how many requests Serve has under way there (`kuberay.ray.in_flight`), again and again. The value is
+    ``{"inFlight": n, "seen": n}``; ``absent`` when that node tells nothing about Serve; an error when it does not answer."""
+
+    address: str
+    """``host:port`` where the pod serves metrics."""
+    namespace: str = ""
+    pod: str = ""
+    """For access through the API server's proxy."""
+    interval: timedelta = timedelta(seconds=5)
+
+
+Probe = (
+    ObjectProbe
+    | JobInfoProbe
+    | JobLogsProbe
+    | StopJobCall
+    | SubmitJobCall
+    | ActivityProbe
+    | DrainProbe
+    | ServeProbe
+    | ServeConfigCall
+    | ProxyHealthProbe
+    | InFlightProbe
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +294,8 @@ class ProbeResult:
     value: dict[str, Any] = field(default_factory=dict)
     error: str = ""
     failing_since: datetime | None = None
+    since: datetime | None = None
+    """When this very outcome and value came first, without another in between."""
 
 
 NAMESPACE_TERMINATING = "NamespaceTerminating"

@@ -6,8 +6,10 @@ Every function takes the raw answer and returns it in its full form (None become
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from kuberay.hooks.service_upgrade import ServiceUpgradeStrategy, Share, UpgradeStep
 from kuberay.hooks.types import Manifest, UpgradeContext, UpgradeStrategy, Wait
 
 Item = TypeVar("Item")
@@ -86,14 +88,67 @@ def objects(kinds: Collection[tuple[str, str]], answer: Any) -> list[Manifest]:
 
 
 def strategy(ctx: UpgradeContext, answer: Any) -> UpgradeStrategy | None:
-    """The strategy that ``ctx.type`` names, or None."""
-    if answer is None:
+    """The RayCluster's strategy that ``ctx.type`` names, or None; one for RayServices is none."""
+    if answer is None or isinstance(answer, ServiceUpgradeStrategy):
         return None
     if not isinstance(answer, UpgradeStrategy):
         raise AnswerError(f"returned {_type(answer)}, an UpgradeStrategy or None is expected")
-    if answer.name != ctx.type:
-        raise AnswerError(f"returned the strategy {answer.name!r} when {ctx.type!r} was asked for")
+    _check_name(ctx, answer.name)
     return answer
+
+
+def service_strategy(ctx: UpgradeContext, answer: Any) -> ServiceUpgradeStrategy | None:
+    """The RayService's strategy that ``ctx.type`` names, or None; one for RayClusters is none."""
+    if answer is None or isinstance(answer, UpgradeStrategy):
+        return None
+    if not isinstance(answer, ServiceUpgradeStrategy):
+        raise AnswerError(f"returned {_type(answer)}, a ServiceUpgradeStrategy or None is expected")
+    _check_name(ctx, answer.name)
+    return answer
+
+
+def _check_name(ctx: UpgradeContext, name: str) -> None:
+    if name != ctx.type:
+        raise AnswerError(f"returned the strategy {name!r} when {ctx.type!r} was asked for")
+
+
+def upgrade_step(kinds: Collection[tuple[str, str]], answer: Any) -> UpgradeStep:
+    """A step that can be performed: one ending at most, shares in percent, and manifests of *kinds*."""
+    if not isinstance(answer, UpgradeStep):
+        raise AnswerError(f"returned {_type(answer)}, an UpgradeStep is expected")
+    for side in (answer.active, answer.pending):
+        _check_share(side)
+    for name, kind in _STEP_FIELDS.items():
+        if not isinstance(getattr(answer, name), kind):
+            raise AnswerError(f"returned a step whose {name} is {getattr(answer, name)!r}")
+    endings = [name for name in ("promote", "give_up", "replace") if getattr(answer, name)]
+    if len(endings) > 1:
+        raise AnswerError(f"returned a step with both {' and '.join(endings)}")
+    objects(kinds, answer.manifests)
+    return answer
+
+
+_STEP_FIELDS: Mapping[str, Any] = {
+    "promote": bool,
+    "give_up": bool,
+    "replace": bool,
+    "rolling_back": bool,
+    "message": str,
+    "waiting": str,
+    "look_after": timedelta | None,
+}
+
+
+def _check_share(share: Any) -> None:
+    if share is None:
+        return
+    if not isinstance(share, Share):
+        raise AnswerError(f"returned a step with {_type(share)} where a Share or None is expected")
+    for percent in (share.capacity, share.traffic):
+        if percent is not None and (type(percent) is not int or not 0 <= percent <= 100):
+            raise AnswerError(f"returned a share of {percent!r}, a whole number from 0 to 100 or None is expected")
+    if share.moved is not None and (not isinstance(share.moved, datetime) or share.moved.tzinfo is None):
+        raise AnswerError(f"returned a share moved at {share.moved!r}, a time with a time zone is expected")
 
 
 def sentences(answer: Any) -> Sequence[str]:

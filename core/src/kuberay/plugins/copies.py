@@ -10,11 +10,14 @@ from typing import Any, TypeVar
 
 import orjson
 
+from kuberay.hooks.service_upgrade import ServiceUpgradeContext
 from kuberay.hooks.types import FinishContext, GroupSize, OwnerContext, PodContext, UpgradeContext
 
-Context = OwnerContext | PodContext | FinishContext | UpgradeContext
+Context = OwnerContext | PodContext | FinishContext | UpgradeContext | ServiceUpgradeContext
 Json = TypeVar("Json")
 
+_CLUSTER_SPECS = ("rayClusterSpec", "rayClusterConfig")
+"""Where RayJobs and RayServices have the spec of their RayClusters."""
 _PLAIN_JSON_ONLY = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
@@ -52,10 +55,11 @@ def with_owner(ctx: Context, owner: OwnerContext) -> Context:
 def copy_owner(ctx: OwnerContext, settings: Any) -> OwnerContext:
     """A deep copy with a plugin's own *settings*."""
     spec = copy_json(ctx.spec)
+    within = next((key for key in _CLUSTER_SPECS if ctx.spec.get(key) is ctx.cluster_spec), None)
     if ctx.cluster_spec is ctx.spec:
         cluster_spec: dict[str, Any] | None = spec
-    elif ctx.cluster_spec is not None and ctx.cluster_spec is ctx.spec.get("rayClusterSpec"):
-        cluster_spec = spec["rayClusterSpec"]
+    elif ctx.cluster_spec is not None and within is not None:
+        cluster_spec = spec[within]
     else:
         cluster_spec = copy_json(ctx.cluster_spec)
     return replace(

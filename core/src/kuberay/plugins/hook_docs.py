@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import ast
 import inspect
+import itertools
 import re
 import sys
 from collections.abc import Iterator
 from types import ModuleType
 
-from kuberay.hooks import HOOK_API, calls, spec
+from kuberay.hooks import HOOK_API, calls, service_upgrade, spec
 from kuberay.hooks import types as hook_types
 from kuberay.plugins import loader
 
@@ -66,6 +67,10 @@ def render() -> str:
         "## Types",
         _prose(inspect.getdoc(hook_types) or ""),
         *(_type(definition) for definition in _classes(hook_types)),
+        "## Upgrades of a RayService",
+        _prose(inspect.getdoc(service_upgrade) or ""),
+        *(_type(definition) for definition in _classes(service_upgrade)),
+        *_aliases(service_upgrade),
         "## When a plugin fails",
         "A hook that raises, or gives back something of another type, is recorded as a failure of its plugin:",
         *(_type(definition) for definition in _classes(calls) if definition.name == "PluginFailure"),
@@ -85,7 +90,7 @@ def _rules() -> str:
             "- has a hook that is `async def`, a generator or a pluggy wrapper, or asks for an argument its hook lacks.",
             "",
             "Plugins are enabled by their entry point names, in `plugins.enabled` of the configuration. By default that is "
-            "`autoscaler-v2`, if it is installed; `--batch-scheduler=volcano` adds `volcano`. `kuberay plugins` lists "
+            "`autoscaler-v2` and `gateway-upgrade`, as far as they are installed; `--batch-scheduler=volcano` adds `volcano`. `kuberay plugins` lists "
             "what is installed and what is enabled.",
         )
     )
@@ -116,7 +121,8 @@ def _type(definition: ast.ClassDef) -> str:
             arguments = ast.unparse(method.args).removeprefix("self, ")
             returned = ast.unparse(method.returns) if method.returns else "None"
             doc = _prose(ast.get_docstring(method) or "")
-            text.append(f"Called as `({arguments}) -> {returned}`. {doc}")
+            call = "Called as `(" if method.name == "__call__" else f"`{method.name}("
+            text.append(f"{call}{arguments}) -> {returned}`{'.' if call[0] == 'C' else ':'} {doc}")
     return "\n\n".join(text)
 
 
@@ -150,6 +156,15 @@ def _classes(module: ModuleType) -> Iterator[ast.ClassDef]:
         for node in ast.parse(inspect.getsource(module)).body
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_")
     )
+
+
+def _aliases(module: ModuleType) -> Iterator[str]:
+    """Types that are another name for something, as far as they are explained."""
+    body = ast.parse(inspect.getsource(module)).body
+    for statement, after in itertools.pairwise(body):
+        match statement, after:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value), ast.Expr(value=ast.Constant(value=str(text))):
+                yield f"### {name}\n\n`{ast.unparse(value)}`\n\n{_prose(inspect.cleandoc(text))}"
 
 
 def _prose(text: str) -> str:

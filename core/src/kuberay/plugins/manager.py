@@ -9,11 +9,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from kuberay.api.kinds import JOB, POD, SERVICE
-from kuberay.hooks.calls import MutatedPod, PluginFailure, Resources
+from kuberay.hooks.calls import MutatedPod, NoHooks, PluginFailure, Resources
+from kuberay.hooks.service_upgrade import ServiceUpgradeContext, ServiceUpgradeStrategy, UpgradeStep
 from kuberay.hooks.types import (
     FeatureGate,
     FinishContext,
@@ -36,6 +38,9 @@ log = logging.getLogger(__name__)
 CORE_CHILDREN = (POD, SERVICE, JOB)
 """Kinds of children the core watches itself; a plugin may return them without naming them in `watches`."""
 
+_CORE_KINDS = frozenset((kind.api_version, kind.kind) for kind in CORE_CHILDREN)
+_STRATEGY = "upgrade_strategy"
+
 _REMEMBERED_FAILURES = 1000
 """How many different failures are remembered so that each is logged once."""
 
@@ -53,6 +58,16 @@ class NoObserver:
 
     def hook_called(self, plugin: str, hook: str, seconds: float, failed: bool) -> None:
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Called:
+    """A function of a plugin: the hook itself, or a method of what the hook gave."""
+
+    plugin: str
+    hook: str
+    name: str
+    function: Callable[..., Any]
 
 
 class PluginManager:
@@ -74,8 +89,9 @@ class PluginManager:
         self._models = startup.settings_models(self.plugins)
         self._settings: Mapping[str, Any] = {name: model() for name, model in self._models.items()}
         self._watches, kinds = startup.watches(self.plugins)
-        core = {(kind.api_version, kind.kind) for kind in CORE_CHILDREN}
-        self._kinds = {name: core | own for name, own in kinds.items()}
+        self._kinds = {name: _CORE_KINDS | own for name, own in kinds.items()}
+        self._strategies: dict[str, tuple[ServiceUpgradeStrategy, str]] = {}
+        """The strategies offered for RayServices last, by type, and by which plugin."""
         self._copied_for: OwnerContext | None = None
         self._copies: dict[str, OwnerContext] = {}
         self._logged: dict[tuple[str, str, str], None] = {}
@@ -151,15 +167,36 @@ class PluginManager:
 
     def upgrade_strategy(self, ctx: UpgradeContext) -> UpgradeStrategy | None:
         """The strategy offered for ``ctx.type``. Of two offers none is taken, for the choice is not the operator's."""
-        offers: list[tuple[str, UpgradeStrategy]] = []
-        for plugin in self._with("upgrade_strategy"):
-            for answer in self._ask(plugin, "upgrade_strategy", ctx, partial(answers.strategy, ctx), []):
-                offers += [(plugin.name, answer)] if answer else []
-        if len(offers) > 1:
-            names = " and ".join(repr(name) for name, _ in offers)
-            self._log_once(offers[0][0], "upgrade_strategy", f"plugins {names} both offer {ctx.type!r}: disable one")
-            return None
-        return offers[0][1] if offers else None
+        return next((answer for _, answer in self._offers(ctx, partial(answers.strategy, ctx))), None)
+
+    def service_strategy(self, ctx: UpgradeContext) -> ServiceUpgradeStrategy | None:
+        """The same for a RayService."""
+        for plugin, answer in self._offers(ctx, partial(answers.service_strategy, ctx)):
+            self._strategies[answer.name] = (answer, plugin)
+            return answer
+        return None
+
+    def service_problems(
+        self, strategy: ServiceUpgradeStrategy, owner: OwnerContext
+    ) -> tuple[Sequence[Problem], Sequence[PluginFailure]]:
+        plugin = self._plugin_of(strategy)
+        if not plugin:
+            return NoHooks().service_problems(strategy, owner)
+        failures: list[PluginFailure] = []
+        called = _Called(plugin, _STRATEGY, "problems", strategy.problems)
+        found = self._call(called, owner, partial(answers.list_of, Problem), failures)
+        return [problem for problems in found for problem in problems], failures
+
+    def service_step(
+        self, strategy: ServiceUpgradeStrategy, ctx: ServiceUpgradeContext
+    ) -> tuple[UpgradeStep | None, Sequence[PluginFailure]]:
+        plugin = self._plugin_of(strategy)
+        if not plugin:
+            return NoHooks().service_step(strategy, ctx)
+        failures: list[PluginFailure] = []
+        called = _Called(plugin, _STRATEGY, "step", strategy.step)
+        found = self._call(called, ctx, partial(answers.upgrade_step, self._kinds[plugin]), failures)
+        return found[0] if found else None, failures
 
     def diagnose(self, ctx: OwnerContext) -> Sequence[str]:
         reasons: list[str] = []
@@ -183,29 +220,57 @@ class PluginManager:
         *more: Any,
     ) -> Sequence[Answer]:
         """The checked answer of one plugin, or nothing after a failure, which is added to *failures*."""
+        return self._call(_Called(plugin.name, hook, hook, plugin.hooks[hook]), ctx, check, failures, *more)
+
+    def _call(
+        self,
+        called: _Called,
+        ctx: Context,
+        check: Callable[[Any], Answer],
+        failures: list[PluginFailure],
+        *more: Any,
+    ) -> Sequence[Answer]:
+        plugin, hook = called.plugin, called.hook
         started = self._clock()
         failed = True
         try:
             own = with_owner(ctx, self._own_owner(plugin, owner_of(ctx)))
-            answer = check(plugin.hooks[hook](own, *more))
+            answer = check(called.function(own, *more))
             failed = False
         except answers.AnswerError as error:
-            failures.append(PluginFailure(plugin.name, hook, f"{hook}() {error}"))
-            self._log_once(plugin.name, hook, f"{hook}() {error}")
+            failures.append(PluginFailure(plugin, hook, f"{called.name}() {error}"))
+            self._log_once(plugin, hook, f"{called.name}() {error}")
         except Exception as error:  # noqa: BLE001  whatever a plugin raises is its own failure, never the operator's
-            failures.append(PluginFailure(plugin.name, hook, in_one_line(error)))
-            self._log_once(plugin.name, hook, in_one_line(error), error)
+            failures.append(PluginFailure(plugin, hook, in_one_line(error)))
+            self._log_once(plugin, hook, in_one_line(error), error)
         finally:
-            self._observer.hook_called(plugin.name, hook, self._clock() - started, failed)
+            self._observer.hook_called(plugin, hook, self._clock() - started, failed)
         return () if failed else (answer,)
 
-    def _own_owner(self, plugin: Plugin, owner: OwnerContext) -> OwnerContext:
+    def _offers(self, ctx: UpgradeContext, check: Callable[[Any], Answer | None]) -> Sequence[tuple[str, Answer]]:
+        """The one strategy offered for ``ctx.type``, with its plugin."""
+        offers: list[tuple[str, Answer]] = []
+        for plugin in self._with(_STRATEGY):
+            for answer in self._ask(plugin, _STRATEGY, ctx, check, []):
+                offers += [(plugin.name, answer)] if answer is not None else []
+        if len(offers) > 1:
+            names = " and ".join(repr(name) for name, _ in offers)
+            self._log_once(offers[0][0], _STRATEGY, f"plugins {names} both offer {ctx.type!r}: disable one")
+            return ()
+        return offers
+
+    def _plugin_of(self, strategy: ServiceUpgradeStrategy) -> str:
+        """Who offered *strategy*; empty for the core's own."""
+        offered, plugin = self._strategies.get(strategy.name, (None, ""))
+        return plugin if offered is strategy else ""
+
+    def _own_owner(self, plugin: str, owner: OwnerContext) -> OwnerContext:
         """The plugin's copy of *owner*: one per pass, since copying a spec costs more than most hooks do."""
         if self._copied_for is not owner:
             self._copied_for, self._copies = owner, {}
-        copy = self._copies.get(plugin.name)
+        copy = self._copies.get(plugin)
         if copy is None:
-            copy = self._copies[plugin.name] = copy_owner(owner, self._settings.get(plugin.name))
+            copy = self._copies[plugin] = copy_owner(owner, self._settings.get(plugin))
         return copy
 
     def _objects(self, hook: str, ctx: OwnerContext | FinishContext) -> Resources:

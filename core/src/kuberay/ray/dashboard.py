@@ -1,6 +1,6 @@
 """Talking to a Ray dashboard: which requests are sent, and what their answers mean.
 
-Source: spec rayjob.md 3.9 and 3.10. `DashboardClient` is the contract; `kuberay.ray.http` has the real one.
+Source: spec rayjob.md 3.9 and 3.10, rayservice.md 2.8 and 2.10. `DashboardClient` is the contract; `kuberay.ray.http` has the real one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kuberay.ray.activity import Activity as Activity
+from kuberay.ray.in_flight import ServeRequests as ServeRequests
 from kuberay.ray.jobinfo import JobInfo as JobInfo
+from kuberay.ray.serve import ServeDetails as ServeDetails
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,4 +64,20 @@ class DashboardClient(Protocol):
 
     async def activity(self, target: DashboardTarget) -> Activity:
         """Whether anything uses the cluster (`kuberay.ray.activity`)."""
+        ...
+
+    async def serve_applications(self, target: DashboardTarget) -> ServeDetails:
+        """How the Serve applications are (`kuberay.ray.serve`); none where Serve does not run."""
+        ...
+
+    async def put_serve_config(self, target: DashboardTarget, body: bytes) -> None:
+        """Give Serve a configuration as JSON. What it says is what is deployed then; what it leaves out is removed."""
+        ...
+
+    async def proxy_healthy(self, address: str, namespace: str, pod: str) -> bool:
+        """Whether the Serve proxy at *address* (``host:port`` of *pod*) calls itself healthy."""
+        ...
+
+    async def requests_in_flight(self, address: str, namespace: str, pod: str) -> ServeRequests | None:
+        """What the metrics at *address* (``host:port`` of *pod*) say about requests; None when they say nothing of Serve."""
         ...

@@ -5,10 +5,11 @@ Source: spec rayjob.md 3.10. Times are milliseconds since the epoch; 0 means Ray
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import msgspec
+
+from kuberay.ray.lenient import decode_json
 
 TERMINAL = frozenset({"STOPPED", "SUCCEEDED", "FAILED"})
 """Job statuses Ray never leaves."""
@@ -41,12 +42,7 @@ class JobInfo(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 def parse_job_info(body: bytes) -> JobInfo:
     """Read an answer of ``GET /api/jobs/<id>``. Raises ``ValueError`` with one sentence when it is no job."""
-    try:
-        members = msgspec.json.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError) as err:
-        members = _leniently(body)
-        if members is None:
-            raise ValueError(f"the answer is not JSON ({err})") from err
+    members = decode_json(body)
     if not isinstance(members, dict):
         raise ValueError("the answer is not a JSON object")
     try:
@@ -56,12 +52,3 @@ def parse_job_info(body: bytes) -> JobInfo:
     if not info.status:
         raise ValueError("the answer names no job status")
     return info
-
-
-def _leniently(body: bytes) -> Any:
-    """An answer with letters that are none: the message of a failed job holds what the job wrote. None for other faults."""
-    try:
-        members = json.loads(body.decode(errors="replace"))
-        return json.loads(json.dumps(members, ensure_ascii=False).encode(errors="replace"))
-    except (ValueError, RecursionError):
-        return None

@@ -545,3 +545,34 @@ def test_an_operator_that_builds_other_pods_touches_none(
         assert write.name == tiny.head["metadata"]["name"]
         assert write.body["metadata"].keys() <= {"uid", "annotations"}
     assert len(tiny.writes) == (strategy in ("Recreate", "Rolling"))
+
+
+@pytest.mark.parametrize(
+    ("of", "restarts", "seconds", "goes_on"),
+    [("RayService", 0, 60, True), ("RayService", 0, 59, False), ("RayService", 1, 600, False), ("", 0, 600, False)],
+)
+def test_a_worker_that_serve_does_not_use_yet_holds_nothing_up(
+    kubernetes: Any, cluster: Any, group: Any, of: str, restarts: int, seconds: int, goes_on: bool
+) -> None:
+    """Workers of a RayService are ready when a proxy runs beside them, which Serve starts with their first replica: that comes
+    when an older worker goes. One that was started again has other troubles."""
+    body = rolling(cluster, [group("crew", 2)])
+    if of:
+        body["metadata"]["labels"] = {"ray.io/originated-from-crd": of}
+    tiny = kubernetes(body)
+    tiny.settle()
+    tiny.edit(image(NEW))
+    for _ in range(4):
+        tiny.reconcile()
+    (name,) = [name for name, pod in tiny.workers.items() if not pod.get("status")]
+    tiny.set_pod(name, phase="Running", ready=False)
+    state = {"running": {"startedAt": tiny.now.strftime("%Y-%m-%dT%H:%M:%SZ")}}
+    tiny.pods[name]["status"]["containerStatuses"] = [
+        {"name": "ray-worker", "ready": False, "restartCount": restarts, "state": state}
+    ]
+    tiny.reconcile()
+    assert images(tiny) == ["2.54.0", "new"]
+    tiny.now += timedelta(seconds=seconds)
+    tiny.reconcile()
+    tiny.reconcile()
+    assert (images(tiny) == ["new", "new"]) == goes_on

@@ -7,7 +7,7 @@ from typing import Any
 from kuberay.api.kinds import POD, RAYCLUSTER, SERVICE
 from kuberay.kube.transport import Transport
 
-from kuberay_testkit.conformance.api import Api, fields_of, owners_of
+from kuberay_testkit.conformance.api import Answer, Api, fields_of, owners_of
 from kuberay_testkit.conformance.bodies import a_cluster, a_config
 from kuberay_testkit.sim.registry import CONFIG_MAP
 
@@ -122,6 +122,27 @@ async def case_status_apply_of_nothing(transport: Transport, namespace: str) -> 
     absent = await api.apply(RAYCLUSTER, {"metadata": {"name": "a"}}, manager="one", subresource="status")
     assert absent.status == 200
     assert not absent.body.get("status")
+
+
+async def case_apply_of_a_map_that_became_empty(transport: Transport, namespace: str) -> None:
+    api = Api(transport, namespace)
+    await api.create(RAYCLUSTER, a_cluster("a"))
+
+    async def apply(head: dict[str, Any] | None, manager: str = "one") -> Answer:
+        status = {"state": "ready"} | ({} if head is None else {"head": head})
+        body = {"metadata": {"name": "a"}, "status": status}
+        return await api.apply(RAYCLUSTER, body, manager=manager, subresource="status")
+
+    assert (await apply({})).status == 200
+    await apply({"podIP": "10.0.0.1"})
+    refused = await apply({})
+    assert (refused.status, refused.reason) == (422, "Invalid")
+    assert 'status.head: Invalid value: "null": head in body must be of type object' in refused.message
+    # Left out it goes; and what others have in it keeps it a map.
+    assert (await apply(None)).body["status"] == {"state": "ready"}
+    await apply({"podIP": "10.0.0.1"})
+    await apply({"podName": "h"}, manager="two")
+    assert (await apply({})).body["status"]["head"] == {"podName": "h"}
 
 
 async def case_apply_conflicts_of_status_manager(transport: Transport, namespace: str) -> None:

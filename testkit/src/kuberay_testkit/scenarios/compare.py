@@ -12,24 +12,23 @@ from datetime import datetime
 from typing import Any
 
 import yaml
+from kuberay.api.kinds import RAYSERVICE
 
-from kuberay_testkit.scenarios.record import Played
+from kuberay_testkit.scenarios.record import ONE_PASS, Played
 from kuberay_testkit.scenarios.script import Scenario
+from kuberay_testkit.scenarios.transitions import REQUEUE, goes_as_recorded, states
 
 Body = dict[str, Any]
-FLEETING = ("", "Retrying", "Suspending")
-"""Values of ``jobDeploymentStatus`` of states that an operator may leave within one pass; Running without a job status is
-another one."""
-ONE_PASS = 1.5
-"""Events so many seconds apart may have come from one pass."""
 
 
-def differences(scenario: Scenario, played: Played, replaced: Mapping[str, str] | None = None) -> dict[str, str]:
+def differences(
+    scenario: Scenario, played: Played, replaced: Mapping[str, str] | None = None, *, requeue: float = REQUEUE
+) -> dict[str, str]:
     """By section, a readable difference; empty when the run is as expected. *replaced* has texts that stand for others
-    in messages (a shorter time limit)."""
+    in messages (a shorter time limit); *requeue* is how many seconds a state lasts at least that counts by itself."""
     expected = scenario.expected
     found = {
-        "transitions": _transitions(expected["transitions"], played.transitions),
+        "transitions": _transitions(scenario, played, requeue),
         "lifecycle": _same(expected["lifecycle"] or {}, played.lifecycle),
         "requests": _same(_writes(expected["requests"] or {}), _writes(played.requests)),
         "events": _events(expected["events"] or {}, played.events),
@@ -42,7 +41,7 @@ def differences(scenario: Scenario, played: Played, replaced: Mapping[str, str] 
 def as_expected(played: Played) -> Body:
     """The run in the form of an expected file, to look at or to keep."""
     return {
-        "transitions": _states(played.transitions, failing_counts=False),
+        "transitions": states(played.transitions, failing_counts=False),
         "lifecycle": played.lifecycle,
         "requests": {name: _fold(requests) for name, requests in played.requests.items()},
         "events": {name: _fold([text for _, text in events]) for name, events in sorted(played.events.items())},
@@ -85,32 +84,15 @@ def _names(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _transitions(wanted: Sequence[Body], found: Sequence[Body]) -> str:
-    states = _states(found, failing_counts=any("statusCheckFailing" in state for state in wanted))
-    left = list(states)
-    shown: list[Body] = []
-    for state in wanted:
-        if left and left[0] == state:
-            shown.append(left.pop(0))
-        elif not _fleeting(state):
-            shown.append(state)
-    return "" if not left and shown == states else _same(list(wanted), states)
-
-
-def _fleeting(state: Body) -> bool:
-    name = state.get("jobDeploymentStatus")
-    return name in FLEETING or (name == "Running" and not state["jobStatus"])
-
-
-def _states(found: Sequence[Body], *, failing_counts: bool) -> list[Body]:
-    states: list[Body] = []
-    for state in found:
-        kept = {key: value for key, value in state.items() if key != "statusCheckFailing"}
-        if failing_counts and state.get("statusCheckFailing"):
-            kept["statusCheckFailing"] = True
-        if not states or states[-1] != kept:
-            states.append(kept)
-    return states
+def _transitions(scenario: Scenario, played: Played, requeue: float) -> str:
+    wanted = scenario.expected["transitions"]
+    if goes_as_recorded(scenario.main_kind, wanted, played, requeue):
+        return ""
+    found = states(played.transitions, failing_counts=any("statusCheckFailing" in state for state in wanted))
+    if scenario.main_kind == RAYSERVICE.kind and played.lasted:
+        kept = zip(found, played.lasted, strict=True)
+        found = [state for state, seconds in kept if seconds >= requeue or state in wanted]
+    return _same(list(wanted), found)
 
 
 def _fold(items: Sequence[Any], longest: int = 3) -> list[Any]:

@@ -1,4 +1,5 @@
-"""The Ray dashboards of a scenario, one per RayCluster, answering HTTP requests as Ray does; nothing is on a network.
+"""The Ray heads of a scenario, one per RayCluster, answering HTTP requests as Ray's dashboard and Serve's proxy do; nothing
+is on a network.
 
 `PlayedSession` stands in for the aiohttp session of the operator's real dashboard client, so that requests and answers
 are what they would be on the wire.
@@ -9,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import aiohttp
@@ -17,14 +18,32 @@ import orjson
 from kuberay.kube.clock import Clock
 from kuberay.ray.jobinfo import TERMINAL
 
-Answer = tuple[int, bytes]
+from kuberay_testkit.scenarios.serve import APPLICATIONS, HEALTH, Answer, Serve
+
 JOBS = "/api/jobs"
+DASHBOARD_PORT, SERVE_PORT = "8265", "8000"
+
+
+@dataclass(slots=True)
+class Conduct:
+    """How a head answers."""
+
+    refuse: bool = False
+    """Whether the dashboard refuses connections."""
+    fail: Mapping[str, int] = field(default_factory=dict)
+    """By method, or ``*``: the code every request is answered with."""
+    slow: Mapping[str, float] = field(default_factory=dict)
+    """By method, or ``*``: seconds before a request is looked at."""
+    proxy: bool = True
+    """Whether the Serve proxy says that it is healthy."""
 
 
 @dataclass(slots=True)
 class Dashboard:
-    """One cluster's dashboard. Its state outlives the head."""
+    """One cluster's head. Its state outlives the pod."""
 
+    conduct: Conduct = field(default_factory=Conduct)
+    serve: Serve = field(default_factory=Serve)
     jobs: dict[str, dict[str, Any]] = field(default_factory=dict)
     requests: list[dict[str, Any]] = field(default_factory=list)
     """What it received, in order: ``call`` and, where there was one, ``body``."""
@@ -36,18 +55,24 @@ class Dashboards:
 
     clock: Clock
     alive: Callable[[str], bool]
-    """Whether that cluster has a head that can answer."""
+    """Whether that cluster has a head that runs, whose dashboard can answer."""
+    ready: Callable[[str], bool]
+    """Whether that head is ready: its Serve proxy answers no sooner."""
     heard: Callable[[], None] = lambda: None
     """Called after each request."""
     status_of_unknown: str = ""
     """Status of jobs nobody told the dashboard of: they stand for submissions by a submitter. Empty: there are none."""
-    refuse: bool = False
-    fail: Mapping[str, int] = field(default_factory=dict)
-    slow: Mapping[str, float] = field(default_factory=dict)
+    conduct: Conduct = field(default_factory=Conduct)
+    """Of heads that are yet to come."""
+    apps: str = "RUNNING"
+    """Status of applications that are configured on heads that are yet to come."""
     by_cluster: dict[str, Dashboard] = field(default_factory=dict)
 
     def of(self, cluster: str) -> Dashboard:
-        return self.by_cluster.setdefault(cluster, Dashboard())
+        """That of a cluster, made when it is asked for first."""
+        if cluster not in self.by_cluster:
+            self.by_cluster[cluster] = Dashboard(replace(self.conduct), Serve(self.apps))
+        return self.by_cluster[cluster]
 
     def set_job(self, cluster: str, job_id: str, status: str, message: str = "") -> None:
         """Put a job into *status*, whether it was known or not."""
@@ -64,21 +89,33 @@ class Dashboards:
 
     async def receive(self, cluster: str, method: str, path: str, body: bytes) -> Answer:
         """Answer one request. Raises aiohttp's errors where nobody answers."""
-        if self.refuse or not self.alive(cluster):
+        if not self.alive(cluster) or self.of(cluster).conduct.refuse:
             raise aiohttp.ClientConnectionError(f"connection to the head of {cluster} refused")
         dashboard = self.of(cluster)
+        conduct = dashboard.conduct
+        path = path.partition("?")[0]
         request: dict[str, Any] = {"call": f"{method} {path}"}
         if body:
             request["body"] = orjson.loads(body)
         dashboard.requests.append(request)
         self.heard()
-        pause = self.slow.get(method, self.slow.get("*", 0))
+        pause = conduct.slow.get(method, conduct.slow.get("*", 0))
         if pause:
             await asyncio.sleep(pause)
-        code = self.fail.get(method, self.fail.get("*"))
+        code = conduct.fail.get(method, conduct.fail.get("*"))
         if code is not None:
             return code, b"{}"
+        if path == APPLICATIONS:
+            return dashboard.serve.answer(method, request.get("body"))
         return self._answer(dashboard, method, path, request.get("body") or {})
+
+    async def ask_proxy(self, cluster: str, method: str, path: str) -> Answer:
+        """Answer one request to the Serve proxy of the head."""
+        if not self.ready(cluster):
+            raise aiohttp.ClientConnectionError(f"connection to the proxy of {cluster} refused")
+        if (method, path) != ("GET", HEALTH):
+            return 404, b"Path not found"
+        return (200, b"success") if self.of(cluster).conduct.proxy else (503, b"unhealthy")
 
     def _answer(self, dashboard: Dashboard, method: str, path: str, body: Mapping[str, Any]) -> Answer:
         if method == "POST" and path.rstrip("/") == JOBS:
@@ -138,7 +175,7 @@ def _new_job(job_id: str, now: int) -> dict[str, Any]:
 
 
 Route = Callable[[str], tuple[Dashboards, str] | None]
-"""From a host name to the dashboards of its namespace and the cluster; None: there is no such name."""
+"""From a host name or a pod's address to the heads of its namespace and the cluster; None: there is no such host."""
 
 
 class PlayedResponse:
@@ -178,9 +215,12 @@ class PlayedSession:
         found = self._route(name)
         if found is None:
             raise aiohttp.ClientConnectionError(f"{name}: name not resolved")
-        if port != "8265":
-            raise aiohttp.ClientConnectionError(f"{host}: connection refused")
         dashboards, cluster = found
         async with asyncio.timeout(timeout.total):
-            status, body = await dashboards.receive(cluster, method, f"/{path}", data or b"")
+            if port == DASHBOARD_PORT:
+                status, body = await dashboards.receive(cluster, method, f"/{path}", data or b"")
+            elif port == SERVE_PORT:
+                status, body = await dashboards.ask_proxy(cluster, method, f"/{path}")
+            else:
+                raise aiohttp.ClientConnectionError(f"{host}: connection refused")
         yield PlayedResponse(status, body)

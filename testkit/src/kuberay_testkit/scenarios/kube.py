@@ -1,12 +1,14 @@
 """Plays scenarios on a real API server, many side by side, with one operator in this process; Ray is played.
 
-The cluster has no nodes: pods get their status from the scenario's world, Jobs from the real controllers.
+The cluster has no nodes: pods get their status from the scenario's world, Jobs from the real controllers. A service's
+endpoints are played, too: the real controller leaves out pods without a node.
 """
 
 from __future__ import annotations
 
 import asyncio
 import copy
+import itertools
 import re
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -14,7 +16,7 @@ from dataclasses import replace
 
 from kuberay.api.gates import DEFAULT_GATES
 from kuberay.api.kinds import NAMESPACE, SERVICE_ACCOUNT
-from kuberay.hooks.calls import NoHooks
+from kuberay.hooks.calls import Hooks, NoHooks
 from kuberay.kube.client import Client
 from kuberay.kube.clock import SystemClock
 from kuberay.kube.connection import Connection, connect
@@ -36,6 +38,8 @@ from kuberay_testkit.scenarios.world import ScenarioWorld, scenario_kinds
 
 PATIENCE = 3.0
 """Time limits are that much longer: many scenarios share the machine."""
+APART = 0.4
+"""Seconds between two starts: all of them at once would keep the server from answering in time."""
 
 Result = Played | Exception
 
@@ -45,39 +49,48 @@ async def play_on_server(
     *,
     config: PlanConfig | None = None,
     gates: Mapping[str, bool] = DEFAULT_GATES,
-    at_once: int = 80,
+    hooks: Hooks | None = None,
 ) -> dict[str, Result]:
-    """All *scenarios* side by side, each in a namespace of its own; by name what was seen, or what kept it from ending."""
+    """All *scenarios* side by side, each in a namespace of its own, those with many steps first; by name what was seen, or
+    what kept it from ending. *hooks* are plugins the operator runs with."""
     connection = await connect()
     transport = HttpTransport(connection, user_agent="kuberay-scenarios")
     client = Client(transport, field_manager="users")
     worlds: dict[str, ScenarioWorld] = {}
     follower = Follower(client, scenario_kinds())
-    limit = asyncio.Semaphore(at_once)
+    addresses = itertools.count(1)
 
-    async def one(scenario: Scenario) -> tuple[str, Result]:
+    async def one(place: int, scenario: Scenario) -> tuple[str, Result]:
         name = re.sub(r"[^a-z0-9]+", "-", scenario.name)
-        async with limit, _namespace(client, name):
-            worlds[name] = ScenarioWorld(_with_longer_stages(scenario), client, SystemClock(), name, follower)
+        await asyncio.sleep(place * APART)
+        async with _namespace(client, name):
+            world = ScenarioWorld(
+                _with_longer_stages(scenario), client, SystemClock(), name, follower, addresses=addresses
+            )
+            worlds[name] = world
+            world.play_endpoints()
             try:
-                return scenario.name, await replay(worlds[name], patience=PATIENCE)
+                return scenario.name, await replay(world, patience=PATIENCE)
             except Exception as error:  # noqa: BLE001 - told for this scenario, while the others go on
                 return scenario.name, error
 
     try:
         await follower.start()
-        async with _operator(connection, worlds, config or PlanConfig(), gates):
-            return dict(await asyncio.gather(*(one(scenario) for scenario in scenarios)))
+        async with _operator(connection, worlds, config or PlanConfig(), gates, hooks or NoHooks()):
+            longest_first = sorted(scenarios, key=lambda scenario: -len(scenario.steps))
+            return dict(await asyncio.gather(*(one(*each) for each in enumerate(longest_first))))
     finally:
         await follower.stop()
         await transport.close()
 
 
 def _with_longer_stages(scenario: Scenario) -> Scenario:
-    """The scenario with `PATIENCE` times as long between the stages of its ``deletionRules``: checkpoints lie in between,
-    and no object says how long a stage was."""
+    """The scenario with `PATIENCE` times as long between the stages of its ``deletionRules``, and until clusters of the past
+    are deleted: checkpoints lie in between, and no object says how long it took."""
     manifests = copy.deepcopy([dict(manifest) for manifest in scenario.manifests])
     for manifest in manifests:
+        if delay := manifest["spec"].get("rayClusterDeletionDelaySeconds"):
+            manifest["spec"]["rayClusterDeletionDelaySeconds"] = int(delay * PATIENCE)
         for rule in (manifest["spec"].get("deletionStrategy") or {}).get("deletionRules") or ():
             condition = rule["condition"]
             condition["ttlSeconds"] = int(condition.get("ttlSeconds", 0) * PATIENCE)
@@ -86,7 +99,11 @@ def _with_longer_stages(scenario: Scenario) -> Scenario:
 
 @asynccontextmanager
 async def _operator(
-    connection: Connection, worlds: Mapping[str, ScenarioWorld], config: PlanConfig, gates: Mapping[str, bool]
+    connection: Connection,
+    worlds: Mapping[str, ScenarioWorld],
+    config: PlanConfig,
+    gates: Mapping[str, bool],
+    hooks: Hooks,
 ) -> AsyncIterator[App]:
     transport = HttpTransport(connection, user_agent="kuberay-operator")
     app = App(
@@ -96,7 +113,7 @@ async def _operator(
             source=KopfSource(connection, list(ray_kinds(gates)), []),
             dashboard=dashboard_client(worlds),
             drain=FakeDrain(),
-            hooks=NoHooks(),
+            hooks=hooks,
             config=replace(config, default_pod_annotations=HELD),
             plans=PLANS,
             gates=gates,

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kuberay.api.kinds import POD
 from kuberay.api.names import HEAD, LABEL_NODE_TYPE, WORKER
+from kuberay.api.times import format_time
+from kuberay.kube.client import Client
+from kuberay.kube.clock import Clock
+from kuberay.kube.errors import ConflictError, NotFoundError
 
 from kuberay_testkit.scenarios.script import UnsupportedStepError
 from kuberay_testkit.sim.podstatus import HOLD, container_ended, reached
@@ -21,6 +27,42 @@ START_SECONDS = 0.4
 """How long a pod takes to start."""
 
 
+class PlayedPods:
+    """Those of one namespace; *addresses* numbers them."""
+
+    def __init__(self, client: Client, clock: Clock, namespace: str, addresses: Iterator[int]) -> None:
+        self._client = client
+        self._clock = clock
+        self._namespace = namespace
+        self._addresses = addresses
+
+    async def start(self, pod: Mapping[str, Any], wishes: Mapping[str, str]) -> None:
+        """What becomes of a new pod, by what *wishes* says of its role when it is time."""
+        await asyncio.sleep(START_SECONDS)
+        status = started(pod, wishes[role_of(pod)], next(self._addresses), self._now())
+        if status is not None:
+            await self._write(pod, status)
+
+    async def move(self, pod: Mapping[str, Any], to: str, container: str = "") -> None:
+        """Delete it, or put it or one of its containers into another state."""
+        if to == "deleted":
+            metadata = pod["metadata"]
+            await self._client.delete(POD, self._namespace, metadata["name"], uid=metadata["uid"])
+        else:
+            await self._write(pod, moved(pod, to, container, self._now()))
+
+    async def _write(self, pod: Mapping[str, Any], status: Mapping[str, Any]) -> None:
+        """Unless the pod is gone."""
+        body = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": status}
+        try:
+            await self._client.merge_patch(POD, self._namespace, pod["metadata"]["name"], body, subresource="status")
+        except (NotFoundError, ConflictError):
+            return
+
+    def _now(self) -> str:
+        return format_time(self._clock.now())
+
+
 def role_of(pod: Mapping[str, Any]) -> str:
     """``head``, ``worker``, ``submitter``, or empty for any other."""
     labels = pod["metadata"].get("labels") or {}
@@ -31,6 +73,11 @@ def role_of(pod: Mapping[str, Any]) -> str:
 
 def phase_of(pod: Mapping[str, Any]) -> str:
     return str((pod.get("status") or {}).get("phase") or "Pending")
+
+
+def is_ready(pod: Mapping[str, Any]) -> bool:
+    conditions = (pod.get("status") or {}).get("conditions") or ()
+    return any(each["type"] == "Ready" and each["status"] == "True" for each in conditions)
 
 
 def terminating(obj: Mapping[str, Any]) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kuberay_testkit.scenarios.record import Played
 from kuberay_testkit.scenarios.script import Step, UnsupportedStepError
-from kuberay_testkit.scenarios.world import ScenarioWorld
+from kuberay_testkit.scenarios.world import ScenarioWorld, pause
 
 QUIET = 1.5
 """Seconds without a change after which a checkpoint is taken."""
@@ -53,9 +53,9 @@ async def _play(world: ScenarioWorld, step: Step, patience: float) -> None:
         case "wait":
             seconds = float(value.get("timeout", TIMEOUT)) * patience
             await world.until(lambda: _reached(world, value), seconds, str(value))
-            await asyncio.sleep(REACTION)
+            await pause(REACTION)
         case "sleep":
-            await asyncio.sleep(float(value))
+            await pause(float(value))
             world.verify()
         case "check":
             await world.quiet(QUIET, MOST * patience)
@@ -67,12 +67,17 @@ async def _play(world: ScenarioWorld, step: Step, patience: float) -> None:
         case "job":
             job = value if isinstance(value, Mapping) else {"status": value}
             world.set_job(job["status"], job.get("message", ""), job.get("id", ""))
+        case "apps":
+            apps = value if isinstance(value, Mapping) else {"status": value}
+            world.set_apps(apps["status"], apps.get("cluster", "active"))
         case "dashboard":
-            _only(step, {"refuse", "fail", "slow"})
-            world.set_dashboard(value)
+            conduct = {key: item for key, item in value.items() if key != "cluster"}
+            world.set_dashboard(conduct, value.get("cluster", "active"))
         case "pods":
-            _only(step, {"which", "to", "container"})
-            await world.move_pods(value["which"], value["to"], value.get("container", ""))
+            _only(step, {"which", "to", "container", "cluster"})
+            await world.move_pods(
+                value["which"], value["to"], value.get("container", ""), value.get("cluster", "active")
+            )
         case "submitter":
             await world.end_submitter(value, TIMEOUT * patience)
         case "edit":
@@ -119,8 +124,7 @@ def _holds(world: ScenarioWorld, what: str, value: Any) -> bool:
             cluster = world.objects.get((world.kind("RayCluster"), world.cluster)) or {}
             return matches(value_at(cluster, "status.state"), value)
         case "labels":
-            labels = ((world.main or {}).get("metadata") or {}).get("labels") or {}
-            return all(matches(labels.get(key), item) for key, item in value.items())
+            return all(_labelled(world, role, labels) for role, labels in value.items())
         case "gone":
             return (world.main is None) == bool(value)
     raise UnsupportedStepError(f"one cannot wait for {what!r} yet")
@@ -128,6 +132,12 @@ def _holds(world: ScenarioWorld, what: str, value: Any) -> bool:
 
 def _live(world: ScenarioWorld, kind: str) -> int:
     return sum("deletionTimestamp" not in obj["metadata"] for obj in world.all_of(world.kind(kind)))
+
+
+def _labelled(world: ScenarioWorld, role: str, wanted: Mapping[str, Any]) -> bool:
+    pods = world.pods(role, world.cluster)
+    found = [pod["metadata"].get("labels") or {} for pod in pods]
+    return bool(found) and all(matches(labels.get(key), item) for labels in found for key, item in wanted.items())
 
 
 def _condition(status: Mapping[str, Any], type_: str, wanted: str) -> bool:

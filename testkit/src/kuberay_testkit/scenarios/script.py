@@ -22,6 +22,7 @@ VERBS = frozenset(
         "check",
         "world",
         "job",
+        "apps",
         "dashboard",
         "pods",
         "submitter",
@@ -78,6 +79,13 @@ class Scenario:
                 object.__setattr__(self, "main_name", str(named[-1]))
                 return
         raise ValueError(f"scenario {self.name} has no object of kind {', '.join(MAIN_KINDS)}")
+
+    def given_names(self) -> frozenset[str]:
+        """Names of objects and submission ids that the scenario chose itself."""
+        names = {str(manifest["metadata"]["name"]) for manifest in self.manifests}
+        names |= {str(manifest["spec"]["jobId"]) for manifest in self.manifests if manifest["spec"].get("jobId")}
+        told = [step.value for step in self.steps if step.verb == "job" and isinstance(step.value, Mapping)]
+        return frozenset(names | {str(value["id"]) for value in told if "id" in value})
 
 
 def load_scenario(folder: Path, *, ours: Path | None = None) -> Scenario:

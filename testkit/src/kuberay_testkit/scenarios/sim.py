@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Callable, Mapping
 from typing import Self, cast
@@ -22,6 +23,7 @@ from kuberay_testkit.scenarios.replay import replay
 from kuberay_testkit.scenarios.script import Scenario
 from kuberay_testkit.scenarios.world import ScenarioWorld, scenario_kinds
 from kuberay_testkit.sim.clock import run_sim
+from kuberay_testkit.sim.endpoints import SimEndpoints
 from kuberay_testkit.sim.operator import RayWorld, SimOperator
 from kuberay_testkit.sim.world import SimWorld
 
@@ -33,12 +35,18 @@ class _ScriptedCluster(RayWorld):
 
     client: HttpDashboardClient
 
+    def __init__(self, *, seed: int) -> None:
+        super().__init__(seed=seed)
+        self.endpoints = SimEndpoints(self.server)
+
     @property
     def dashboards(self) -> DashboardClient:
         return self.client
 
     async def __aenter__(self) -> Self:
         await SimWorld.__aenter__(self)
+        self._controllers.append(self.endpoints)
+        self._tasks.append(asyncio.create_task(self.endpoints.run(), name="SimEndpoints"))
         return self
 
 
@@ -78,9 +86,13 @@ def play_in_sim(
 
 
 def dashboard_client(worlds: Mapping[str, ScenarioWorld]) -> HttpDashboardClient:
-    """The operator's own dashboard client, whose requests are answered by the worlds' dashboards (by namespace)."""
+    """The operator's own dashboard client, whose requests are answered by the worlds' heads (by namespace, or by the
+    addresses of their pods)."""
 
     def route(host: str) -> tuple[Dashboards, str] | None:
+        if re.fullmatch(r"[\d.]+", host):
+            heads = ((world.dashboards, world.at_address(host)) for world in worlds.values())
+            return next(((boards, cluster) for boards, cluster in heads if cluster is not None), None)
         found = re.fullmatch(r"(?P<service>[^.]+)\.(?P<namespace>[^.]+)\.svc\..+", host)
         world = worlds.get(found["namespace"]) if found else None
         cluster = world.route(found["service"]) if found and world is not None else None

@@ -7,25 +7,43 @@ from __future__ import annotations
 
 import asyncio
 import copy
-from collections.abc import Callable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
-from kuberay.api.kinds import EVENT, JOB, POD, RAYCLUSTER, RAYCRONJOB, RAYJOB, SERVICE, Kind
+from kuberay.api.kinds import (
+    EVENT,
+    GATEWAY,
+    HTTP_ROUTE,
+    JOB,
+    POD,
+    RAYCLUSTER,
+    RAYCRONJOB,
+    RAYJOB,
+    RAYSERVICE,
+    SERVICE,
+    Kind,
+)
 from kuberay.api.names import LABEL_CLUSTER
 from kuberay.api.times import format_time
 from kuberay.kube.client import Client
 from kuberay.kube.clock import Clock
-from kuberay.kube.errors import ConflictError, NotFoundError
+from kuberay.kube.errors import ConflictError
 
-from kuberay_testkit.scenarios.dashboards import Dashboards
+from kuberay_testkit.scenarios.dashboards import Conduct, Dashboards
+from kuberay_testkit.scenarios.edits import edit_patch
+from kuberay_testkit.scenarios.endpoints import PlayedEndpoints
 from kuberay_testkit.scenarios.follow import Follower
+from kuberay_testkit.scenarios.gateways import PlayedGateways
 from kuberay_testkit.scenarios.masks import Masks
-from kuberay_testkit.scenarios.pods import JOB_NAME, START_SECONDS, moved, phase_of, role_of, started, terminating
+from kuberay_testkit.scenarios.pods import JOB_NAME, PlayedPods, is_ready, phase_of, role_of, terminating
 from kuberay_testkit.scenarios.record import Body, Played, Record, checkpoint, final
 from kuberay_testkit.scenarios.script import Scenario, UnsupportedStepError
 
-WORLD_KEYS = frozenset({"head", "worker", "job", "dashboard"})
+WORLD_KEYS = frozenset({"head", "worker", "job", "dashboard", "apps", "proxy", "gateway"})
+CONDUCT_KEYS = frozenset({"refuse", "fail", "slow", "proxy"})
 LOOK = 0.25
 """Seconds after which a wait looks again although nothing was told."""
 _TRIES = 5
@@ -33,13 +51,22 @@ _TRIES = 5
 
 def scenario_kinds() -> list[Kind]:
     """Every kind a world follows, as far as the API server serves it."""
-    return [POD, SERVICE, JOB, RAYCLUSTER, RAYJOB, RAYCRONJOB, EVENT]
+    return [POD, SERVICE, JOB, RAYCLUSTER, RAYJOB, RAYSERVICE, RAYCRONJOB, GATEWAY, HTTP_ROUTE, EVENT]
 
 
 class ScenarioWorld:
     """Create it, `open` it, let `kuberay_testkit.scenarios.replay` play the steps, `close` it."""
 
-    def __init__(self, scenario: Scenario, client: Client, clock: Clock, namespace: str, follower: Follower) -> None:
+    def __init__(
+        self,
+        scenario: Scenario,
+        client: Client,
+        clock: Clock,
+        namespace: str,
+        follower: Follower,
+        addresses: Iterator[int] | None = None,
+    ) -> None:
+        """*addresses* numbers the pods of all worlds whose pods can be reached from one place."""
         self.scenario = scenario
         self.client = client
         self.clock = clock
@@ -49,15 +76,16 @@ class ScenarioWorld:
         self.last_change = 0.0
         self._follower = follower
         self._kinds = {kind.kind: kind for kind in scenario_kinds()}
-        given = frozenset(str(m["metadata"]["name"]) for m in scenario.manifests) | _given_ids(scenario)
-        self.masks = Masks(namespace, given)
-        self.record = Record(scenario.main_kind, scenario.main_name, self.masks)
+        self.masks = Masks(namespace, scenario.given_names())
+        self.record = Record(scenario.main_kind, scenario.main_name, self.masks, asyncio.get_running_loop().time)
         self._events: list[Body] = []
         self._gone: set[str] = set()
         self._changed = asyncio.Event()
-        self.dashboards = Dashboards(clock, self._has_head, self._changed.set)
-        self._starting: dict[str, asyncio.Task[None]] = {}
-        self._addresses = 0
+        self.dashboards = Dashboards(clock, self._has_head, self._has_ready_head, self._changed.set)
+        self.gateways = PlayedGateways(client, clock, namespace)
+        self._endpoints: PlayedEndpoints | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._pods = PlayedPods(client, clock, namespace, addresses or itertools.count(1))
         self._failed: BaseException | None = None
 
     # -- life
@@ -69,9 +97,15 @@ class ScenarioWorld:
         for manifest in self.scenario.manifests:
             await self.create(manifest)
 
+    def play_endpoints(self) -> None:
+        """From now on until `close`: the server's own controller has none for pods without a node."""
+        services, pods = partial(self.all_of, SERVICE), partial(self.all_of, POD)
+        self._endpoints = PlayedEndpoints(self.client, self.namespace, services, pods)
+        self._spawn(self._endpoints.run())
+
     async def close(self) -> None:
         self._follower.unsubscribe(self.namespace)
-        tasks = list(self._starting.values())
+        tasks = list(self._tasks)
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -102,7 +136,18 @@ class ScenarioWorld:
     @property
     def cluster(self) -> str:
         """Name of the main object's present RayCluster."""
-        return str(self.status.get("rayClusterName") or "")
+        return self.cluster_of("active")
+
+    def cluster_of(self, side: str) -> str:
+        """Name of that RayCluster of a RayService, ``active`` or ``pending``; the pending one is also the active one while
+        there is no other. Other kinds have one RayCluster."""
+        if self.scenario.main_kind != RAYSERVICE.kind:
+            return str(self.status.get("rayClusterName") or "")
+        names = {
+            each: (self.status.get(f"{each}ServiceStatus") or {}).get("rayClusterName") or ""
+            for each in ("active", "pending")
+        }
+        return str(names[side] or (names["pending"] if side == "active" else ""))
 
     def pods(self, role: str, cluster: str = "") -> list[Body]:
         """Live pods of a role (that have not ended), oldest first."""
@@ -127,8 +172,18 @@ class ScenarioWorld:
                 return str(obj["metadata"]["name"])
         return None
 
+    def at_address(self, address: str) -> str | None:
+        """The cluster whose head has that address."""
+        for pod in self.pods("head"):
+            if (pod.get("status") or {}).get("podIP") == address:
+                return str(pod["metadata"]["labels"][LABEL_CLUSTER])
+        return None
+
     def _has_head(self, cluster: str) -> bool:
         return any(phase_of(pod) == "Running" for pod in self.pods("head", cluster))
+
+    def _has_ready_head(self, cluster: str) -> bool:
+        return any(is_ready(pod) for pod in self.pods("head", cluster))
 
     # -- what happens by itself
 
@@ -149,32 +204,25 @@ class ScenarioWorld:
         else:
             self.objects[key] = obj
         self.record.change(kind, change, obj)
+        if kind in (POD, SERVICE) and self._endpoints is not None:
+            self._endpoints.changed()
         if kind == POD and change == "ADDED" and role_of(obj) in self.settings:
-            task = asyncio.create_task(self._start(obj))
-            self._starting[obj["metadata"]["uid"]] = task
-            task.add_done_callback(self._started)
+            self._spawn(self._pods.start(obj, self.settings))
+        if kind == RAYCLUSTER and change == "ADDED":
+            self.dashboards.of(obj["metadata"]["name"])  # what the world is like now counts for it
+        if kind in (GATEWAY, HTTP_ROUTE) and change != "DELETED":
+            self._spawn(self.gateways.see(kind, obj))
         self._wake()
 
-    def _started(self, task: asyncio.Task[None]) -> None:
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
             self._failed = error
-
-    async def _start(self, pod: Body) -> None:
-        await asyncio.sleep(START_SECONDS)
-        self._addresses += 1
-        wish = self.settings[role_of(pod)]
-        status = started(pod, wish, self._addresses, format_time(self.clock.now()))
-        if status is not None:
-            await self._set_pod(pod, status)
-
-    async def _set_pod(self, pod: Body, status: Body) -> None:
-        """Unless the pod is gone."""
-        metadata = pod["metadata"]
-        body = {"metadata": {"uid": metadata["uid"]}, "status": status}
-        try:
-            await self.client.merge_patch(POD, self.namespace, metadata["name"], body, subresource="status")
-        except (NotFoundError, ConflictError):
-            return
 
     # -- waiting
 
@@ -201,10 +249,10 @@ class ScenarioWorld:
         loop = asyncio.get_running_loop()
         end = loop.time() + most
         while loop.time() < end:
-            idle = loop.time() - self.last_change
-            if idle >= seconds and not self._garbage():
+            seen = self.last_change
+            await pause(max(seen + seconds - loop.time(), LOOK) + 0.01)
+            if self.last_change == seen and not self._garbage():
                 return
-            await asyncio.sleep(max(seconds - idle, LOOK) + 0.01)
 
     def _garbage(self) -> bool:
         """Whether something is left whose owner was seen to go; its end is no matter of the operator."""
@@ -223,14 +271,28 @@ class ScenarioWorld:
             self.settings[key] = values.get(key, self.settings[key])
         if "job" in values:
             self.dashboards.status_of_unknown = values["job"] or ""
-        self.set_dashboard(values.get("dashboard") or {})
+        self.dashboards.apps = values.get("apps", self.dashboards.apps)
+        _change(self.dashboards.conduct, values.get("dashboard") or {})
+        _change(self.dashboards.conduct, {key: values[key] for key in ("proxy",) if key in values})
+        if "gateway" in values:
+            self.gateways.become(values["gateway"])
+            for kind in (GATEWAY, HTTP_ROUTE):
+                for obj in self.all_of(kind):
+                    self._spawn(self.gateways.see(kind, obj))
 
-    def set_dashboard(self, values: Mapping[str, Any]) -> None:
-        if unknown := set(values) - {"refuse", "fail", "slow"}:
-            raise UnsupportedStepError(f"a dashboard's {', '.join(sorted(unknown))} cannot be played yet")
-        self.dashboards.refuse = values.get("refuse", self.dashboards.refuse)
-        self.dashboards.fail = values.get("fail", self.dashboards.fail)
-        self.dashboards.slow = values.get("slow", self.dashboards.slow)
+    def set_dashboard(self, values: Mapping[str, Any], side: str = "active") -> None:
+        """Change how the head of one of the main object's clusters answers."""
+        _change(self.dashboards.of(self._named(side)).conduct, values)
+
+    def set_apps(self, status: str, side: str = "active") -> None:
+        """Put all applications of one of the main object's clusters into *status*; ``none``: there are none."""
+        self.dashboards.of(self._named(side)).serve.set_all(status)
+
+    def _named(self, side: str) -> str:
+        name = self.cluster_of(side)
+        if not name:
+            raise AssertionError(f"there is no {side} cluster")
+        return name
 
     async def create(self, manifest: Mapping[str, Any]) -> None:
         body = copy.deepcopy(dict(manifest))
@@ -239,14 +301,7 @@ class ScenarioWorld:
 
     async def edit(self, changes: Mapping[str, Any]) -> None:
         """Set members of the main object by their path; None removes."""
-        patch: Body = {}
-        for path, value in changes.items():
-            *parents, last = path.split(".")
-            place = patch
-            for parent in parents:
-                place = place.setdefault(parent, {})
-            place[last] = value
-        await self._patch_main(patch)
+        await self._patch_main(edit_patch(self.main or {}, changes))
 
     async def set_last_schedule(self, minutes: float) -> None:
         moment = format_time(self.clock.now() - timedelta(minutes=minutes))
@@ -270,24 +325,18 @@ class ScenarioWorld:
         uid = self.objects[kind, name]["metadata"]["uid"]
         await self.client.delete(kind, self.namespace, name, uid=uid)
 
-    async def move_pods(self, which: str, to: str, container: str = "") -> None:
-        """Do something to all pods of a role of the main object's cluster."""
-        pods = self.pods(which, self.cluster)
+    async def move_pods(self, which: str, to: str, container: str = "", side: str = "active") -> None:
+        """Do something to all pods of a role of one of the main object's clusters."""
+        pods = self.pods(which, self._named(side))
         if not pods:
             raise AssertionError(f"there is no {which} pod to be {to}")
         for pod in pods:
-            if to == "deleted":
-                metadata = pod["metadata"]
-                await self.client.delete(POD, self.namespace, metadata["name"], uid=metadata["uid"])
-            else:
-                await self._set_pod(pod, moved(pod, to, container, format_time(self.clock.now())))
+            await self._pods.move(pod, to, container)
 
     async def end_submitter(self, to: str, patience: float) -> None:
         """The newest submitter pod ends; it is waited for when it is not there yet."""
         await self.until(lambda: bool(self._submitters()), patience, "a submitter pod runs")
-        await self._set_pod(
-            self._submitters()[-1], moved(self._submitters()[-1], to, "", format_time(self.clock.now()))
-        )
+        await self._pods.move(self._submitters()[-1], to)
 
     def _submitters(self) -> list[Body]:
         """Running pods of the Jobs that are there now."""
@@ -308,7 +357,9 @@ class ScenarioWorld:
     # -- what was seen
 
     def take_checkpoint(self, name: str) -> None:
-        self.record.checkpoints.append({"at": name, **checkpoint(self._looked_at())})
+        self.record.checkpoints.append(
+            {"at": name, **checkpoint(self.scenario.main_kind, self.main, self._looked_at())}
+        )
 
     def _looked_at(self) -> list[tuple[Kind, Body]]:
         return [(kind, obj) for (kind, _), obj in self.objects.items()]
@@ -326,23 +377,30 @@ class ScenarioWorld:
         return Played(
             transitions=masked(self.record.transitions),
             lifecycle=masked(self.record.lifecycle),
-            requests=masked({name: board.requests for name, board in self.dashboards.by_cluster.items()}),
+            requests=masked(
+                {name: board.requests for name, board in self.dashboards.by_cluster.items() if board.requests}
+            ),
             events=events,
             checkpoints=masked(self.record.checkpoints),
-            final=masked(final(self.main, self.scenario.main_kind, self._looked_at())),
+            final=masked(final(self.scenario.main_kind, self.main, self._looked_at())),
+            lasted=self.record.lasted(),
         )
+
+
+async def pause(seconds: float) -> None:
+    """Sleep in short turns. Where the machine is too slow for its event loop each turn takes longer, and so this does: it
+    gives the operator, which runs in the same loop, as many turns as it would have had."""
+    for _ in range(int(seconds / LOOK)):
+        await asyncio.sleep(LOOK)
+    await asyncio.sleep(seconds % LOOK)
+
+
+def _change(conduct: Conduct, values: Mapping[str, Any]) -> None:
+    if unknown := set(values) - CONDUCT_KEYS:
+        raise UnsupportedStepError(f"a dashboard's {', '.join(sorted(unknown))} cannot be played yet")
+    for key, value in values.items():
+        setattr(conduct, key, value)
 
 
 def _event_time(event: Body) -> str:
     return str(event.get("eventTime") or event["metadata"].get("creationTimestamp") or "")
-
-
-def _given_ids(scenario: Scenario) -> frozenset[str]:
-    """Submission ids that the scenario names itself."""
-    ids = {str(manifest["spec"]["jobId"]) for manifest in scenario.manifests if manifest["spec"].get("jobId")}
-    ids |= {str(step.value["id"]) for step in scenario.steps if step.verb == "job" and "id" in _members(step.value)}
-    return frozenset(ids)
-
-
-def _members(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, Mapping) else {}

@@ -1,4 +1,4 @@
-"""What the API server fills in and what it refuses, for the built-in kinds the operator writes.
+"""What the API server fills in and what it refuses, for the kinds the operator writes.
 
 Only the rules an operator can run into are here; schemas of custom kinds are added with `SimServer.admit`.
 """
@@ -98,6 +98,11 @@ def set_defaults(kind: Kind, body: dict[str, Any], *, cluster_ip: str) -> None:
         _service_defaults(body.setdefault("spec", {}), cluster_ip)
     elif kind == kinds.JOB and isinstance(spec, dict):
         _job_defaults(body, spec)
+    elif kind == kinds.HTTP_ROUTE:
+        _route_defaults(body.setdefault("spec", {}))
+    elif kind == kinds.GATEWAY:
+        for listener in body.setdefault("spec", {}).get("listeners") or ():
+            listener.setdefault("allowedRoutes", {}).setdefault("namespaces", {}).setdefault("from", "Same")
     elif kind == kinds.SECRET:
         data = body.setdefault("data", {})
         for key, value in (body.pop("stringData", None) or {}).items():
@@ -158,6 +163,19 @@ def _service_defaults(spec: dict[str, Any], cluster_ip: str) -> None:
         spec.setdefault("ipFamilies", ["IPv4"])
         spec.setdefault("ipFamilyPolicy", "SingleStack")
         spec.setdefault("internalTrafficPolicy", "Cluster")
+
+
+def _route_defaults(spec: dict[str, Any]) -> None:
+    """What the schema of an HTTPRoute fills in."""
+    for reference in spec.get("parentRefs") or ():
+        reference.setdefault("group", kinds.GATEWAY.group)
+        reference.setdefault("kind", kinds.GATEWAY.kind)
+    for rule in spec.get("rules") or ():
+        for match in rule.setdefault("matches", [{}]):
+            match.setdefault("path", {"type": "PathPrefix", "value": "/"})
+        for backend in rule.get("backendRefs") or ():
+            for name, value in (("group", ""), ("kind", "Service"), ("weight", 1)):
+                backend.setdefault(name, value)
 
 
 def _job_defaults(body: dict[str, Any], spec: dict[str, Any]) -> None:

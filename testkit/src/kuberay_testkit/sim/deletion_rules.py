@@ -10,7 +10,7 @@ from typing import Any
 
 from kuberay.api import kinds
 from kuberay.api.conditions import ClusterCondition
-from kuberay.api.kinds import JOB, POD, RAYCLUSTER, RAYCRONJOB, RAYJOB
+from kuberay.api.kinds import JOB, POD, RAYCLUSTER, RAYCRONJOB, RAYJOB, RAYSERVICE
 from kuberay.api.names import ANNOTATION_FT_DELETION_TIMEOUT, HEAD, LABEL_NODE_TYPE, LABEL_REPLICA_NAME, WORKER
 from kuberay.api.times import parse_time
 
@@ -30,7 +30,9 @@ from kuberay_testkit.sim.cluster_facts import (
 from kuberay_testkit.sim.server import SimServer
 from kuberay_testkit.sim.store import Change, Stored
 
-_OWNERLESS = (RAYCLUSTER, RAYJOB, RAYCRONJOB, kinds.LEASE, kinds.EVENT)
+_RAY_KINDS = (RAYCLUSTER, RAYJOB, RAYSERVICE, RAYCRONJOB)
+
+_OWNERLESS = (*_RAY_KINDS, kinds.LEASE, kinds.EVENT)
 """What an operator writes without owning it."""
 
 
@@ -49,9 +51,7 @@ class OnlyItsOwn:
 
     def __call__(self, server: SimServer, change: Change) -> None:
         stored = change.stored
-        if stored.key.kind in (RAYCLUSTER, RAYJOB, RAYCRONJOB) or (
-            stored.key.kind == JOB and controller_uid(stored) in self._ours
-        ):
+        if stored.key.kind in _RAY_KINDS or (stored.key.kind == JOB and controller_uid(stored) in self._ours):
             self._ours.add(stored.uid)
         if server.acting not in self._operators or stored.key.kind in _OWNERLESS:
             return

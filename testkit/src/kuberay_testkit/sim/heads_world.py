@@ -10,7 +10,8 @@ from kuberay.api.kinds import RAYJOB
 from kuberay.ray.dashboard import DashboardClient
 
 from kuberay_testkit.sim.operator import RayWorld
-from kuberay_testkit.sim.ray_heads import Fate, Outcome, RayHeads
+from kuberay_testkit.sim.ray_heads import Fate, Outcome
+from kuberay_testkit.sim.serve_heads import ServeHeads
 from kuberay_testkit.sim.server import SimServer
 from kuberay_testkit.sim.submitters import SimSubmitters
 from kuberay_testkit.sim.world import SimWorld
@@ -39,7 +40,7 @@ def fate_of(server: SimServer) -> Callable[[str, str, str], tuple[Outcome, float
 
 
 class HeadsWorld(RayWorld):
-    """As `RayWorld`, with `RayHeads` for dashboards and `SimSubmitters` to bring jobs there."""
+    """As `RayWorld`, with `ServeHeads` for dashboards and `SimSubmitters` to bring jobs there."""
 
     def __init__(
         self,
@@ -54,8 +55,12 @@ class HeadsWorld(RayWorld):
         dashboards goes wrong. *follower_fails*: see `SimSubmitters`."""
         super().__init__(seed=seed, **options)
         self.ray.close()
-        self.heads = RayHeads(self.server, fate=fate or fate_of(self.server), seed=seed, intensity=weather)
+        self.heads = ServeHeads(self.server, fate=fate or fate_of(self.server), seed=seed, intensity=weather)
         self.submitters = SimSubmitters(self.server, self.kubelet, self.heads, follower_fails=follower_fails)
+
+    def calm(self) -> None:
+        """Nothing of Ray fails any more."""
+        self.heads.catch_up()
 
     @property
     def dashboards(self) -> DashboardClient:

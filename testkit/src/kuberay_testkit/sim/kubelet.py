@@ -238,6 +238,22 @@ class SimKubelet(Controller):
 
         self._change(namespace, name, change)
 
+    def probed(self, namespace: str, name: str, *, ready: bool) -> None:
+        """What the readiness probe of its first container says now, if that runs."""
+        container = self._pod(namespace, name).body["spec"]["containers"][0]["name"]
+        now = stamp(self.server.now())
+
+        def change(status: dict[str, Any]) -> None:
+            containers = status.get("containerStatuses") or ()
+            for each in containers:
+                if each["name"] == container and "running" in (each.get("state") or {}):
+                    each["ready"] = ready
+            serving = bool(containers) and all(each.get("ready") for each in containers)
+            for type_ in ("ContainersReady", "Ready"):
+                set_condition(status, type_, serving, now, "" if serving else "ContainersNotReady")
+
+        self._change(namespace, name, change)
+
     def _change(self, namespace: str, name: str, change: Callable[[dict[str, Any]], object]) -> None:
         status: dict[str, Any] = self._pod(namespace, name).copy().get("status") or {}
         change(status)

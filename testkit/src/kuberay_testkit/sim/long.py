@@ -2,7 +2,8 @@
 
 A step is one request that reached the simulated API server, one watch event that a client was told, or one change that was
 committed; Leases and bookmarks, which come by themselves, do not count. Each seed is played undisturbed and then with
-`TURNS` kinds of trouble; all runs of a seed must end alike. The first failure ends everything with exit code 1.
+`TURNS` kinds of trouble; all runs of a seed must end alike. Odd seeds tell of RayServices, even ones of RayClusters and
+RayJobs. The first failure ends everything with exit code 1.
 """
 
 from __future__ import annotations
@@ -44,13 +45,18 @@ def troubles_of(seed: int) -> list[Trouble]:
     return [kinds[(seed * TURNS + turn) % len(kinds)] for turn in range(TURNS)]
 
 
+def cast_of(seed: int) -> dict[str, int]:
+    """How many objects of which kind a seed tells of."""
+    return {"clusters": 1, "jobs": 0, "services": 2} if seed % 2 else {"clusters": 3, "jobs": 2}
+
+
 def play_seed(seed: int, plugins: Sequence[str] = ()) -> Report:
     """All runs of one seed. A failure is told in the report, never raised."""
     report = Report(seed)
     expected = None
     for trouble in (CALM, *troubles_of(seed)):
         try:
-            played = play(seed, trouble, Plugins.load(plugins))
+            played = play(seed, trouble, Plugins.load(plugins), **cast_of(seed))
             expected = expected or played.shape
             assert played.shape == expected, f"ended with {played.shape}, undisturbed with {expected}"
         except Exception as error:  # noqa: BLE001 - whatever it is, it is the outcome of this seed

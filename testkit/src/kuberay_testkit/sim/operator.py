@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from kuberay.api.gates import DEFAULT_GATES
-from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB, Kind
+from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB, RAYSERVICE, Kind
 from kuberay.hooks.calls import Hooks, NoHooks
 from kuberay.hooks.types import PolicyRule
 from kuberay.kube.client import Client
@@ -26,6 +26,7 @@ from kuberay.plan.cluster import plan_cluster
 from kuberay.plan.config import PlanConfig
 from kuberay.plan.cronjob import plan_cronjob
 from kuberay.plan.job import plan_job
+from kuberay.plan.service import plan_service
 from kuberay.ray.dashboard import DashboardClient
 
 from kuberay_testkit.dashboard import FakeDashboard
@@ -41,7 +42,12 @@ OPERATOR_NAMESPACE = "kuberay-system"
 BRISK = InformerTimes(watch=60.0, idle=70.0, resync=60.0, backoff_most=5.0)
 """Gaps are repaired within a minute, so that simulations come to rest sooner."""
 
-PLANS: Mapping[Kind, PlanFunction] = {RAYCLUSTER: plan_cluster, RAYJOB: plan_job, RAYCRONJOB: plan_cronjob}
+PLANS: Mapping[Kind, PlanFunction] = {
+    RAYCLUSTER: plan_cluster,
+    RAYJOB: plan_job,
+    RAYSERVICE: plan_service,
+    RAYCRONJOB: plan_cronjob,
+}
 
 
 class RayWorld(SimWorld):

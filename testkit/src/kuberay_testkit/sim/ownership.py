@@ -11,10 +11,11 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import orjson
+from kuberay.api.kinds import Kind
 
 from kuberay_testkit.sim import fields, merge
 from kuberay_testkit.sim.fields import Path, Paths
-from kuberay_testkit.sim.status import APIError, apply_conflict
+from kuberay_testkit.sim.status import APIError, apply_conflict, invalid
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,29 @@ def _droppable(candidates: Paths, others: Claims) -> set[Path]:
             for depth in range(1, len(path) + 1):
                 kept.add(path[:depth])
     return set(candidates - kept)
+
+
+def check_emptied(kind: Kind, name: str, wanted: Mapping[str, Any], claims: Claims, manager: Manager) -> None:
+    """Raise the 422 for an empty map that is applied in place of one whose content was all of *manager*: it becomes null,
+    which no CRD schema accepts."""
+    mine = claims.get(manager)
+    if mine is None:
+        return
+    theirs = [claim.paths for other, claim in claims.items() if other != manager]
+    for path in sorted(fields.paths_of(wanted)):
+        value: Any = wanted
+        for element in path:
+            value = value.get(element[2:]) if isinstance(value, dict) and element.startswith("f:") else None
+        if value != {} or path[0] == "f:metadata" or not _is_above(path, mine.paths):
+            continue
+        if not any(_is_above(path, paths) for paths in theirs):
+            place = [element[2:] for element in path]
+            why = f'Invalid value: "null": {".".join(place[1:])} in body must be of type object: "null"'
+            raise invalid(kind, name, ("FieldValueTypeInvalid", ".".join(place), why))
+
+
+def _is_above(path: Path, others: Paths) -> bool:
+    return any(len(other) > len(path) and other[: len(path)] == path for other in others)
 
 
 def _printed(manager: Manager) -> str:

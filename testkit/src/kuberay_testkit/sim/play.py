@@ -15,7 +15,7 @@ from typing import Any
 
 from kuberay.api.conditions import ClusterCondition
 from kuberay.api.gates import CRON_JOB, DEFAULT_GATES
-from kuberay.api.kinds import EVENT, POD, RAYCLUSTER, RAYCRONJOB, RAYJOB
+from kuberay.api.kinds import EVENT, POD, RAYCLUSTER, RAYCRONJOB, RAYJOB, RAYSERVICE
 from kuberay.api.names import LABEL_CLUSTER, LABEL_GROUP, LABEL_NODE_TYPE, REDIS_CLEANUP
 from kuberay.hooks.calls import Hooks, NoHooks
 from kuberay.hooks.types import PolicyRule
@@ -24,6 +24,7 @@ from kuberay.plugins.loader import load
 from kuberay.plugins.manager import PluginManager
 
 from kuberay_testkit.drain import Mode
+from kuberay_testkit.sim import service_rest
 from kuberay_testkit.sim.calls import Steps, missing_permissions
 from kuberay_testkit.sim.clock import run_sim
 from kuberay_testkit.sim.cluster_story import ClusterStory
@@ -34,7 +35,9 @@ from kuberay_testkit.sim.invariants import watch_over
 from kuberay_testkit.sim.job_rules import JobRules
 from kuberay_testkit.sim.operator import SimOperator, operator_rules
 from kuberay_testkit.sim.podstatus import Wish
+from kuberay_testkit.sim.serve_world import ServeWorld
 from kuberay_testkit.sim.server import SimServer
+from kuberay_testkit.sim.service_rules import ServiceRules
 from kuberay_testkit.sim.store import Change
 from kuberay_testkit.sim.story import image_of
 from kuberay_testkit.sim.users import NAMESPACE, Script, shape, write_script
@@ -43,6 +46,7 @@ TROUBLE = 150.0
 """Seconds in which things fail; then everything works again and the cluster must come to rest."""
 
 AUTOSCALER = "autoscaler-v2"
+GATEWAY_UPGRADE = "gateway-upgrade"
 
 LATE = 3600.0
 """How old a spec may be that is acted on while watches fail."""
@@ -115,13 +119,15 @@ class Plugins:
     rules: Sequence[PolicyRule] = ()
     autoscaler: bool = False
     """Whether clusters with an autoscaler can be part of the script."""
+    gateway: bool = False
+    """Whether RayServices can be upgraded by a gateway."""
 
     @classmethod
     def load(cls, names: Sequence[str]) -> Plugins:
         """Installed plugins by name."""
         manager = PluginManager(load(names))
         rules = [rule for rules in manager.rbac_rules().values() for rule in rules]
-        return cls(manager, rules, AUTOSCALER in names)
+        return cls(manager, rules, AUTOSCALER in names, GATEWAY_UPGRADE in names)
 
 
 def play(
@@ -132,20 +138,32 @@ def play(
     clusters: int = 3,
     jobs: int = 2,
     crons: int = 0,
+    services: int = 0,
 ) -> Played:
-    """One run of the script of *seed*, with so many RayClusters, RayJobs and RayCronJobs; every check that holds for all runs is made
-    here."""
-    return run_sim(lambda: _Run(seed, trouble, plugins or Plugins(), clusters, jobs, crons).run(), seed=seed)
+    """One run of the script of *seed*, with so many RayClusters, RayJobs, RayCronJobs and RayServices; every check that holds for
+    all runs is made here."""
+    return run_sim(lambda: _Run(seed, trouble, plugins or Plugins(), clusters, jobs, crons, services).run(), seed=seed)
 
 
 class _Run:
-    def __init__(self, seed: int, trouble: Trouble, plugins: Plugins, clusters: int, jobs: int, crons: int) -> None:
+    def __init__(
+        self, seed: int, trouble: Trouble, plugins: Plugins, clusters: int, jobs: int, crons: int, services: int
+    ) -> None:
         self.trouble = trouble
         self.plugins = plugins
         self.random = Random(f"trouble {seed}")
-        self.script = write_script(seed, clusters=clusters, autoscaled=int(plugins.autoscaler), jobs=jobs, crons=crons)
+        self.script = write_script(
+            seed,
+            clusters=clusters,
+            autoscaled=int(plugins.autoscaler and clusters > 0),
+            jobs=jobs,
+            crons=crons,
+            services=services,
+            incremental=plugins.autoscaler and plugins.gateway,
+        )
         faults = Faults.mixture(seed, intensity=trouble.faults) if trouble.faults else None
-        self.world = HeadsWorld(
+        # A world without Serve is quicker.
+        self.world = (ServeWorld if services else HeadsWorld)(
             seed=seed,
             faults=faults,
             weather=trouble.weather,
@@ -160,6 +178,10 @@ class _Run:
             leaving=None if away else 60.0,
             check_timeout=_IMPATIENT.job_status_check_timeout.total_seconds(),
         )
+        self.services: ServiceRules | None = None
+        if isinstance(self.world, ServeWorld):
+            self.services = ServiceRules(self.world, patience=100.0 if away else 5.0, extra_puts=self._extra_puts)
+        self.crashes = 0
         self.world.drain.busy_seconds = Random(f"drain {seed}").choice((0.0, 1.0, 20.0, 1000.0))
         if trouble.faults:
             self.world.drain.fail(self.random.choice(_DRAIN_FAULTS), times=self.random.randint(1, 5))
@@ -191,7 +213,7 @@ class _Run:
             await playing
             await world.pass_time(max(0.0, TROUBLE - world.server.clock.elapsed()))
             world.server.faults.stop()
-            world.heads.catch_up()
+            world.calm()
             for operator in self.operators:
                 if not operator.running:
                     operator.start()
@@ -199,6 +221,8 @@ class _Run:
             expect_outcome(world, script)
             self.jobs.expect_rest()
             CronRules.expect_rest(world.server)
+            if isinstance(world, ServeWorld) and self.services is not None:
+                service_rest.expect_rest(world, self.services)
             outcome = shape(world.server, rayjobs=False)
             for operator in self.operators:
                 missing = missing_permissions(operator.calls(), self.rules)
@@ -208,6 +232,11 @@ class _Run:
             await self._delete_everything()
             return Played(outcome, crashes, world.server.steps)
 
+    def _extra_puts(self) -> int:
+        """How many configurations may have been sent again: an answer was lost, an operator died, a dashboard was behind."""
+        unwell = sum(story.unwell for story in self.script.services)
+        return self.world.heads.weather.went_wrong + self.crashes + 2 * unwell
+
     def _one_leader(self, _server: SimServer, _change: Change) -> None:
         if self.trouble.replicas > 1:
             leading = [operator.name for operator in self.operators if operator.leading]
@@ -215,13 +244,13 @@ class _Run:
 
     async def _trouble(self, playing: asyncio.Task[Any]) -> int:
         """Start the operators, and kill them until the script is over."""
-        crashes, random, world = 0, self.random, self.world
+        random, world = self.random, self.world
         if self.trouble.replicas == 1 and self.trouble.kills:
             operator = self.operators[0]
-            while not playing.done() and crashes < 12:
+            while not playing.done() and self.crashes < 12:
                 process = operator.start(crash_at=random.randint(1, 150))
                 if await process.wait_crash():
-                    crashes += 1
+                    self.crashes += 1
                 await world.pass_time(random.uniform(0, 3))
         for operator in self.operators:
             if not operator.running:
@@ -232,17 +261,17 @@ class _Run:
                 world.server.clock.advance(random.uniform(0, 60))
             if self.trouble.replicas > 1:
                 await random.choice(self.operators).kill()
-                crashes += 1
+                self.crashes += 1
                 await world.pass_time(random.uniform(0, 3))
             for operator in self.operators:
                 if not operator.running:
                     operator.start()
-        return crashes
+        return self.crashes
 
     async def _delete_everything(self) -> None:
         """Deletion always ends, and takes everything with it but the bystanders."""
         server = self.world.server
-        for kind in (RAYCRONJOB, RAYJOB, RAYCLUSTER):
+        for kind in (RAYCRONJOB, RAYJOB, RAYSERVICE, RAYCLUSTER):
             for obj in server.objects(kind, NAMESPACE):
                 server.delete(kind, NAMESPACE, obj["metadata"]["name"])
         await self.world.rest(quiet=150)

@@ -17,6 +17,7 @@ from kuberay.api.names import HEAD, LABEL_CLUSTER, LABEL_NODE_TYPE
 from kuberay.api.times import format_time, from_milliseconds
 from kuberay.ray.dashboard import (
     Activity,
+    DashboardError,
     DashboardRefusedError,
     DashboardTarget,
     DashboardUnreachableError,
@@ -343,13 +344,18 @@ class RayHeads:
         if self.head_of(head.pod) is head:
             try:
                 act(head)
-            except SubmissionExistsError:
+            except DashboardError:
                 return  # nobody waits for the answer
 
 
 def _condition(pod: Stored, type_: str) -> str:
     conditions = (pod.body.get("status") or {}).get("conditions") or ()
     return next((str(each["status"]) for each in conditions if each["type"] == type_), "")
+
+
+def runs_ray(pod: Stored) -> bool:
+    """Whether the Ray container of the pod runs."""
+    return bool(_life(pod))
 
 
 def _life(pod: Stored) -> str:

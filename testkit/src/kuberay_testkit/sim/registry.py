@@ -77,6 +77,7 @@ _TRAITS: dict[Kind, Traits] = {
         create_on_update=True,
         name_rule="path",
     ),
+    kinds.ENDPOINT_SLICE: Traits(custom=False, status=False, unconditional_update=True),
     kinds.EVENT: Traits(custom=False, status=False, generation=False, unconditional_update=True, create_on_update=True),
     kinds.LEASE: Traits(custom=False, status=False, generation=False, create_on_update=True),
     kinds.CRD: Traits(custom=False, unconditional_update=False),

@@ -1,4 +1,4 @@
-"""What people do to a cluster, as a seeded script: the stories of some RayClusters and RayJobs, told at once.
+"""What people do to a cluster, as a seeded script: the stories of some RayClusters, RayJobs and RayServices, told at once.
 
 The script does not depend on what the operator does, so the same seed can be played with and without faults, and the
 outcome compared.
@@ -11,7 +11,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from random import Random
 
-from kuberay.api.kinds import JOB, POD, RAYCLUSTER, RAYJOB, SERVICE
+from kuberay.api.kinds import JOB, POD, RAYCLUSTER, RAYJOB, RAYSERVICE, SERVICE
 from kuberay.api.names import LABEL_CLUSTER, LABEL_GROUP
 
 from kuberay_testkit.sim.autoscaled_story import AutoscaledStory
@@ -19,6 +19,7 @@ from kuberay_testkit.sim.cluster_story import ClusterStory
 from kuberay_testkit.sim.cron_story import CronStory
 from kuberay_testkit.sim.job_story import JobStory
 from kuberay_testkit.sim.server import SimServer
+from kuberay_testkit.sim.service_story import ServiceStory
 from kuberay_testkit.sim.status import APIError
 from kuberay_testkit.sim.story import NAMESPACE as NAMESPACE
 from kuberay_testkit.sim.story import Action
@@ -26,6 +27,8 @@ from kuberay_testkit.sim.world import SimWorld
 
 JOB_PREFIX = "rj"
 """How the names of RayJobs in scripts begin."""
+SERVICE_PREFIX = "sv"
+"""How those of RayServices do."""
 
 _RETRY = 0.5
 
@@ -39,6 +42,7 @@ class Script:
     autoscaled: list[AutoscaledStory] = field(default_factory=list)
     jobs: list[JobStory] = field(default_factory=list)
     crons: list[CronStory] = field(default_factory=list)
+    services: list[ServiceStory] = field(default_factory=list)
 
     @property
     def pods(self) -> Counter[tuple[str, str]]:
@@ -73,9 +77,18 @@ async def _tell(world: SimWorld, begun: float, actions: list[Action]) -> None:
 
 
 def write_script(
-    seed: int, *, clusters: int = 3, autoscaled: int = 0, jobs: int = 2, crons: int = 0, span: float = 90.0
+    seed: int,
+    *,
+    clusters: int = 3,
+    autoscaled: int = 0,
+    jobs: int = 2,
+    crons: int = 0,
+    services: int = 0,
+    incremental: bool = False,
+    span: float = 90.0,
 ) -> Script:
-    """A script of so many RayClusters, such with an autoscaler, RayJobs and RayCronJobs, within *span* seconds."""
+    """A script of so many RayClusters, such with an autoscaler, RayJobs, RayCronJobs and RayServices, within *span* seconds.
+    *incremental*: whether RayServices may be upgraded by a gateway."""
     script = Script()
 
     def random(name: str) -> Random:
@@ -97,17 +110,25 @@ def write_script(
         script.actions += job.actions
     for cron in script.crons:
         script.actions += cron.actions
+    script.services = [
+        ServiceStory(name, random(name), span, incremental=incremental)
+        for name in (f"{SERVICE_PREFIX}{number}" for number in range(services))
+    ]
+    for service in script.services:
+        script.actions += service.actions
     return script
 
 
 def shape(server: SimServer, namespace: str = NAMESPACE, *, rayjobs: bool = True) -> dict[str, Counter[str]]:
     """What is there, with the random parts of names taken out: comparable between runs. Clusters with an autoscaler are
-    left out (see `AutoscaledStory`); what belongs to RayJobs is, where *rayjobs* is false (see `JobRules`)."""
+    left out (see `AutoscaledStory`), what belongs to RayServices is (see `service_rest`), and what belongs to RayJobs, where
+    *rayjobs* is false (see `JobRules`)."""
     skipped = {
         cluster["metadata"]["name"]
         for cluster in server.objects(RAYCLUSTER, namespace)
         if cluster["spec"].get("enableInTreeAutoscaling")
         or (not rayjobs and cluster["metadata"]["name"].startswith(JOB_PREFIX))
+        or cluster["metadata"]["name"].startswith(SERVICE_PREFIX)
     }
     multi_host = {
         cluster["metadata"]["name"]
@@ -138,7 +159,8 @@ def shape(server: SimServer, namespace: str = NAMESPACE, *, rayjobs: bool = True
         place = f"{known(labels.get(LABEL_CLUSTER, ''))} {labels.get(LABEL_GROUP, 'submitter')}"
         found["pods"][f"{place} {status.get('phase')}"] += 1
     for service in server.objects(SERVICE, namespace):
-        if any(owner["kind"] == RAYJOB.kind for owner in service["metadata"].get("ownerReferences") or ()):
+        owners = {owner["kind"] for owner in service["metadata"].get("ownerReferences") or ()}
+        if owners & {RAYJOB.kind, RAYSERVICE.kind}:
             continue  # made while the job runs, if all goes well; nothing needs it when the job is over
         name = service["metadata"]["name"]
         if (service["metadata"].get("labels") or {}).get(LABEL_CLUSTER) in skipped:

@@ -267,8 +267,8 @@ class Writes:
             made = self._insert(kind, key.namespace, config, who, claims, dry_run=dry_run)
             return Outcome(201, made.raw, created=True)
         check_version(stored, given)
-        if subresource == "status" and traits.custom:
-            self._check_emptied_status(stored, config, who)
+        if traits.custom:
+            ownership.check_emptied(kind, key.name, wanted, stored.claims, who)
         body, claims = ownership.apply(stored.raw, wanted, stored.claims, who, force=force, now=now)
         self._check_uid(stored, given, subresource)
         return self._commit(stored, body, claims, subresource, dry_run=dry_run)
@@ -280,18 +280,6 @@ class Writes:
             return
         cause = ("FieldValueInvalid", "metadata.uid", f'Invalid value: "{uid}": field is immutable')
         raise invalid(stored.key.kind, stored.key.name, cause)
-
-    @staticmethod
-    def _check_emptied_status(stored: Stored, config: Mapping[str, Any], who: Manager) -> None:
-        """Applying ``status: {}`` after a status with content makes it null, which no CRD schema accepts."""
-        claim = stored.claims.get(who)
-        if config.get("status") == {} and claim is not None and any(len(path) > 1 for path in claim.paths):
-            cause = (
-                "FieldValueTypeInvalid",
-                "status",
-                'Invalid value: "null":  in body must be of type object: "null"',
-            )
-            raise invalid(stored.key.kind, stored.key.name, cause)
 
     @staticmethod
     def _applicable(config: Mapping[str, Any], traits: Traits, subresource: str) -> dict[str, Any]:

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kuberay.api.condition_reference.crons import CRONS
-from kuberay.api.condition_reference.entry import ANY, RAYCLUSTER, RAYCRONJOB, RAYJOB, Entry
+from kuberay.api.condition_reference.entry import ANY, RAYCLUSTER, RAYCRONJOB, RAYJOB, RAYSERVICE, Entry
 from kuberay.api.condition_reference.jobs import JOBS
 from kuberay.api.condition_reference.kuberay import KUBERAY
 from kuberay.api.condition_reference.own import OWN
 from kuberay.api.condition_reference.pods import PODS
+from kuberay.api.condition_reference.services import SERVICES
 
-__all__ = ["ANY", "ENTRIES", "RAYCLUSTER", "RAYCRONJOB", "RAYJOB", "Entry", "find_entry"]
+__all__ = ["ANY", "ENTRIES", "RAYCLUSTER", "RAYCRONJOB", "RAYJOB", "RAYSERVICE", "Entry", "find_entry"]
 
-ENTRIES: Sequence[Entry] = (*KUBERAY, *PODS, *OWN, *JOBS, *CRONS)
+ENTRIES: Sequence[Entry] = (*KUBERAY, *PODS, *OWN, *JOBS, *SERVICES, *CRONS)
 
 
 def find_entry(kind: str, type_: str, status: str, reason: str) -> Entry | None:

@@ -13,6 +13,7 @@ ANY = "*"
 
 RAYCLUSTER = "RayCluster"
 RAYJOB = "RayJob"
+RAYSERVICE = "RayService"
 RAYCRONJOB = "RayCronJob"
 
 SEE_EVENTS = "Look at the pod's events and logs: kubectl describe pod NAME; kubectl logs NAME --previous."
@@ -39,6 +40,11 @@ def cluster(type_: str, status: str, reason: str, lasting: Lasting, meaning: str
 def job(type_: str, status: str, reason: str, lasting: Lasting, meaning: str, advice: str = "") -> Entry:
     """An entry of a RayJob."""
     return Entry(RAYJOB, str(type_), status, str(reason), lasting, meaning, advice)
+
+
+def service(type_: str, status: str, reason: str, lasting: Lasting, meaning: str, advice: str = "") -> Entry:
+    """An entry of a RayService."""
+    return Entry(RAYSERVICE, str(type_), status, str(reason), lasting, meaning, advice)
 
 
 def cronjob(type_: str, status: str, reason: str, lasting: Lasting, meaning: str, advice: str = "") -> Entry:

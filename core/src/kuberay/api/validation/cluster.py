@@ -112,7 +112,8 @@ def upgrade_problems(
             " valid options are Recreate or None"
         )
         yield Problem(where, message, reason)
-    if creator in ("RayJob", "RayService"):
+    # A RayService hands its own strategy down to its one RayCluster.
+    if creator == "RayJob" or (creator == "RayService" and strategy not in ("Recreate", "Rolling")):
         yield Problem(where, f"upgradeStrategy cannot be set when RayCluster is created by {creator}", reason)
     if strategy == "Rolling":
         for name, what in rolling_problems(spec.upgrade_strategy):

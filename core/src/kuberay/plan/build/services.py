@@ -135,6 +135,23 @@ def _not_taken(ports: list[dict[str, Any]], by: list[dict[str, Any]]) -> list[di
     return [port for port in ports if port["name"] not in named and (port["port"], port["protocol"]) not in numbers]
 
 
+def changes_headless(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
+    """Whether the service would become headless or cease to be, which Kubernetes does not allow."""
+    is_headless: bool = (live.get("spec") or {}).get("clusterIP") == "None"
+    wants_headless: bool = wanted["spec"].get("clusterIP") == "None"
+    return is_headless != wants_headless
+
+
+def keep_form(spec: dict[str, Any], live: Mapping[str, Any]) -> None:
+    """What makes a service headless or not stays as it is; everything else may still change."""
+    for key in ("clusterIP", "publishNotReadyAddresses", "type"):
+        spec.pop(key, None)
+        if key in live and key != "clusterIP":
+            spec[key] = live[key]
+    if live.get("clusterIP") == "None":
+        spec["clusterIP"] = "None"
+
+
 def headless_service(cluster: str, namespace: str, owner: Mapping[str, Any]) -> dict[str, Any]:
     """The service that gives workers of multi-host groups DNS names before they are ready."""
     return _service(

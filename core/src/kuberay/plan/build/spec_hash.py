@@ -1,6 +1,6 @@
-"""When a spec counts as another one: the hash that the Recreate strategy compares.
+"""When a spec counts as another one: the hash that the Recreate strategy and RayServices compare.
 
-Source: spec raycluster.md 4.9, cases.md RC-04 and RC-17.
+Source: spec raycluster.md 4.9, rayservice.md 2.6, cases.md RC-04 and RC-17.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import orjson
 
 _NOT_OF_PODS = ("upgradeStrategy", "lifecycle")
 """Fields of the spec that change no pod."""
-_NOT_OF_GROUPS = ("replicas", "minReplicas", "maxReplicas", "fallback", "disruptionBudget")
+NOT_OF_GROUPS = ("replicas", "minReplicas", "maxReplicas", "fallback", "disruptionBudget")
 """Fields of a worker group that change no pod of it; the head has a ``disruptionBudget`` as well."""
 
 
@@ -23,6 +23,17 @@ def spec_hash(raw: Mapping[str, Any]) -> str:
 
     It depends on what the user wrote only, never on defaults or on the operator's version. *raw* is not changed.
     """
+    return digest(significant(raw))
+
+
+def digest(value: Any) -> str:
+    """32 characters that stand for *value*, whatever the order of its keys."""
+    found = hashlib.sha1(orjson.dumps(value, option=orjson.OPT_SORT_KEYS), usedforsecurity=False).digest()
+    return base64.b32hexencode(found).decode()
+
+
+def significant(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec without what the hash leaves out. *raw* is not changed."""
     spec = {key: value for key, value in raw.items() if key not in _NOT_OF_PODS}
     if not spec.get("suspend"):
         spec.pop("suspend", None)
@@ -31,12 +42,11 @@ def spec_hash(raw: Mapping[str, Any]) -> str:
         spec["headGroupSpec"].pop("disruptionBudget", None)
     if spec.get("workerGroupSpecs"):
         spec["workerGroupSpecs"] = [_worker_group(group) for group in spec["workerGroupSpecs"]]
-    digest = hashlib.sha1(orjson.dumps(spec, option=orjson.OPT_SORT_KEYS), usedforsecurity=False).digest()
-    return base64.b32hexencode(digest).decode()
+    return spec
 
 
 def _worker_group(group: Mapping[str, Any]) -> dict[str, Any]:
-    kept = {key: value for key, value in _without_scheduling(group).items() if key not in _NOT_OF_GROUPS}
+    kept = {key: value for key, value in _without_scheduling(group).items() if key not in NOT_OF_GROUPS}
     if not kept.get("suspend"):
         kept.pop("suspend", None)
     if "scaleStrategy" in kept:

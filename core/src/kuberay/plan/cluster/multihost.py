@@ -91,9 +91,9 @@ def _roll(
     """One step of the group's rolling upgrade. Takes those that leave out of *valid* and returns how many to make."""
     found = [
         rolling.replica(
+            cluster,
             name,
             hosts,
-            cluster.outdated,
             going=all(is_going(pod) for pod in hosts),
             complete=len(hosts) >= group.num_of_hosts,
         )

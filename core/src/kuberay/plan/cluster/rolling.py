@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import timedelta
 
 from kuberay.api.cluster import UpgradeStrategy, WorkerGroupSpec
+from kuberay.api.kinds import RAYSERVICE
+from kuberay.api.names import LABEL_ORIGIN_CRD
 from kuberay.api.objects import Pod
 from kuberay.plan.cluster.drain import draining_since
 from kuberay.plan.cluster.pod_decision import ClusterPass
@@ -18,6 +21,9 @@ from kuberay.plan.cluster.replica_labels import victim_rank
 DEFAULT_UNAVAILABLE = 1
 DEFAULT_SURGE = 0
 """Accelerators are rarely to spare, so a replica goes before its successor comes."""
+
+IDLE_AFTER = timedelta(seconds=60)
+"""How long a new worker of a RayService runs until it counts as one that works, ready or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,17 +79,31 @@ def is_going(pod: Pod, ending: Collection[str] = ()) -> bool:
     return pod.deleting or pod.name in ending or draining_since(pod) is not None
 
 
-def replica(
-    name: str, pods: Sequence[Pod], outdated: Collection[str], *, going: bool, complete: bool = True
-) -> Replica:
+def replica(cluster: ClusterPass, name: str, pods: Sequence[Pod], *, going: bool, complete: bool = True) -> Replica:
     """A replica as it stands. One host that is outdated makes all of it outdated."""
-    return Replica(
-        name,
-        pods,
-        outdated=any(pod.name in outdated for pod in pods),
-        ready=complete and all(is_ready(pod) for pod in pods),
-        going=going,
-    )
+    outdated = any(pod.name in cluster.outdated for pod in pods)
+    ready = complete and all(is_ready(pod) if outdated else works(cluster, pod) for pod in pods)
+    return Replica(name, pods, outdated=outdated, ready=ready, going=going)
+
+
+def works(cluster: ClusterPass, pod: Pod) -> bool:
+    """Whether the upgrade may go on beside this new pod: it is ready, or a worker of a RayService that has run for so long that
+    nothing but a replica of Serve can be missing.
+
+    Without one no proxy runs beside it, and it is not ready; but Serve gives it one only when an older worker goes."""
+    if is_ready(pod):
+        return True
+    if cluster.observed.obj.metadata.labels.get(LABEL_ORIGIN_CRD) != RAYSERVICE.kind or pod.status.phase != "Running":
+        return False
+    statuses = pod.status.container_statuses
+    started = [status.state.running.started_at for status in statuses if status.state.running is not None]
+    if not started or len(started) < len(statuses) or any(status.restart_count for status in statuses):
+        return False
+    runs = min((cluster.observed.now - begun for begun in started if begun is not None), default=timedelta(0))
+    if runs < IDLE_AFTER:
+        cluster.due.append(IDLE_AFTER - runs)
+        return False
+    return True
 
 
 def bounds(strategy: UpgradeStrategy, desired: int) -> tuple[int, int]:

@@ -14,6 +14,7 @@ from kuberay.plan.cluster.deletions import outdated_head
 from kuberay.plan.cluster.head import stays_without_head
 from kuberay.plan.cluster.pod_decision import ClusterPass, PodDecision
 from kuberay.plan.cluster.pod_health import is_over, is_ready
+from kuberay.plan.cluster.rolling import works
 
 
 def roll_head(cluster: ClusterPass, decision: PodDecision) -> None:
@@ -63,7 +64,7 @@ def _workers_first(cluster: ClusterPass, decision: PodDecision) -> bool:
         return True
     head = cluster.children.head
     return any(
-        not pod.deleting and (pod.name in cluster.outdated or pod.name in cluster.resizing or not is_ready(pod))
+        not pod.deleting and (pod.name in cluster.outdated or pod.name in cluster.resizing or not works(cluster, pod))
         for pod in cluster.children.pods
         if pod is not head and not is_over(pod)
     )

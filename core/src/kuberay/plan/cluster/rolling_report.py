@@ -18,7 +18,7 @@ from kuberay.plan.cluster.pod_decision import ClusterPass
 from kuberay.plan.cluster.pod_health import is_over, is_ready
 from kuberay.plan.cluster.pod_trouble import find_trouble
 from kuberay.plan.cluster.resize import REFUSED, why_not_yet
-from kuberay.plan.cluster.rolling import is_going
+from kuberay.plan.cluster.rolling import is_going, works
 from kuberay.plan.cluster.rolling_head import outdated_head_pod, refused
 from kuberay.plan.model import Event
 
@@ -98,7 +98,7 @@ def _is_rolled(cluster: ClusterPass, group: WorkerGroupSpec, begun: datetime | N
     staying = [pod for pod in pods if not is_going(pod)]
     if len(staying) < _wanted(cluster, group):
         return True
-    made = [pod.metadata.creation_timestamp for pod in staying if not is_ready(pod)]
+    made = [pod.metadata.creation_timestamp for pod in staying if not works(cluster, pod)]
     return any(time is not None and time >= begun for time in made)
 
 
@@ -134,7 +134,8 @@ def _why_stuck(cluster: ClusterPass, rolled: Sequence[WorkerGroupSpec], held: st
         if any(is_going(pod) for pod in pods):
             continue
         for pod in pods:
-            trouble = find_trouble(pod, now) if pod.name not in cluster.outdated else None
+            waits = pod.name not in cluster.outdated and not works(cluster, pod)
+            trouble = find_trouble(pod, now) if waits else None
             if trouble is None:
                 continue
             if trouble.due <= now:

@@ -5,14 +5,20 @@ Source: spec raycluster.md 2.5-2.7 and 7, cases.md RC-20: edits of type, ports a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from kuberay.api.kinds import RAYCLUSTER, SERVICE
 from kuberay.api.names import ANNOTATION_SERVE_SERVICE
 from kuberay.plan.build.context import owner_reference
 from kuberay.plan.build.head_once import head_submits
-from kuberay.plan.build.services import NO_SERVE_PORT, head_service, headless_service, serve_service
+from kuberay.plan.build.services import (
+    NO_SERVE_PORT,
+    changes_headless,
+    head_service,
+    headless_service,
+    keep_form,
+    serve_service,
+)
 from kuberay.plan.cluster.deletions import failure
 from kuberay.plan.cluster.pod_decision import ClusterPass
 from kuberay.plan.model import Apply, Create, Event, Write
@@ -62,25 +68,8 @@ def _head_write(cluster: ClusterPass, owner: dict[str, Any], warnings: list[Even
                 "delete it to have it made anew"
             )
             warnings.append(Event("ServiceNotUpdated", note, type="Warning", action="Update"))
-        _keep_form(body["spec"], cluster.children.head_service_body.get("spec") or {})
+        keep_form(body["spec"], cluster.children.head_service_body.get("spec") or {})
     return _apply(cluster, body)
-
-
-def changes_headless(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
-    """Whether the service would become headless or cease to be, which Kubernetes does not allow."""
-    is_headless: bool = (live.get("spec") or {}).get("clusterIP") == "None"
-    wants_headless: bool = wanted["spec"].get("clusterIP") == "None"
-    return is_headless != wants_headless
-
-
-def _keep_form(spec: dict[str, Any], live: Mapping[str, Any]) -> None:
-    """What makes a service headless or not stays as it is; everything else may still change."""
-    for key in ("clusterIP", "publishNotReadyAddresses", "type"):
-        spec.pop(key, None)
-        if key in live and key != "clusterIP":
-            spec[key] = live[key]
-    if live.get("clusterIP") == "None":
-        spec["clusterIP"] = "None"
 
 
 def _apply(cluster: ClusterPass, body: dict[str, Any], *, told: bool = True) -> Write:

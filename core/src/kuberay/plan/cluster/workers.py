@@ -130,7 +130,7 @@ def _roll(
 ) -> int:
     """One step of the group's rolling upgrade. Takes those that leave out of *running* and returns how many to make."""
     ending = {write.name for write in decision.delete}
-    replicas = [replica(pod.name, [pod], cluster.outdated, going=is_going(pod, ending)) for pod in running]
+    replicas = [replica(cluster, pod.name, [pod], going=is_going(pod, ending)) for pod in running]
     existing = sum(not is_over(pod) for pod in pods)
     step = roll(cluster, group, replicas, existing=existing, per_replica=group.num_of_hosts)
     leaving = [pod for found in step.leave for pod in found.pods]

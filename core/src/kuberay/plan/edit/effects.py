@@ -14,10 +14,9 @@ from kuberay.api.cluster import RayClusterSpec, parse_problems
 from kuberay.api.names import HEAD_GROUP, MANAGED_BY
 from kuberay.api.problems import Problem
 from kuberay.plan.build.head_once import head_is_final, no_head_restart
-from kuberay.plan.build.services import head_service
+from kuberay.plan.build.services import changes_headless, head_service
 from kuberay.plan.cluster.pod_decision import chooses_victims
 from kuberay.plan.cluster.rolling_head import refusal
-from kuberay.plan.cluster.service_writes import changes_headless
 from kuberay.plan.edit.changes import field_changes
 from kuberay.plan.edit.fields import FieldEffects
 from kuberay.plan.edit.groups import GroupEffects

@@ -13,11 +13,10 @@ from kuberay.api import names
 from kuberay.api.job import JobStatus
 from kuberay.api.objects import RayObject
 from kuberay.api.times import format_time, from_milliseconds
-from kuberay.plan.build.auth import SECRET_KEY, secret_name
+from kuberay.plan.build.dashboard import dashboard_token, head_service_of
 from kuberay.plan.job import deadlines
 from kuberay.plan.job.draft import Draft
 from kuberay.plan.job.message import bounded
-from kuberay.plan.job.ray_cluster import head_service_of
 from kuberay.plan.job.submit_command import submit_request
 from kuberay.plan.model import AuthSecret, JobInfoProbe, ProbeResult, StopJobCall, SubmitJobCall
 
@@ -56,11 +55,7 @@ def access(draft: Draft, cluster: RayObject | None) -> tuple[str, AuthSecret | N
     """Head service name and token of the dashboard."""
     if cluster is None:
         return names.head_service_name(draft.status.get("rayClusterName") or ""), None
-    options = cluster.spec.get("authOptions") or {}
-    auth = None
-    if options.get("mode") == "token":
-        auth = AuthSecret(cluster.namespace, secret_name(options, cluster.name), SECRET_KEY)
-    return head_service_of(cluster), auth
+    return head_service_of(cluster), dashboard_token(cluster)
 
 
 def ask(draft: Draft, cluster: RayObject | None, *, submitting: bool = False, anew: bool = False) -> ProbeResult | None:

@@ -11,15 +11,14 @@ from typing import Any
 from kuberay.api import names
 from kuberay.api.cluster import RayClusterSpec
 from kuberay.api.gates import SIDECAR_SUBMITTER_RESTART
-from kuberay.api.kinds import RAYCLUSTER, RAYJOB, SERVICE
-from kuberay.api.objects import Child, RayObject
+from kuberay.api.kinds import RAYCLUSTER, RAYJOB
+from kuberay.api.objects import RayObject
 from kuberay.plan.build.context import owner_reference
+from kuberay.plan.build.dashboard import dashboard_address
 from kuberay.plan.job.draft import Draft
 from kuberay.plan.job.modes import mode_of
 from kuberay.plan.job.sidecar import add_sidecar
 from kuberay.plan.model import Manifest
-
-DASHBOARD_PORT = "dashboard"
 
 
 def find_cluster(draft: Draft) -> RayObject | None:
@@ -82,15 +81,6 @@ def cluster_spec(cluster: RayObject) -> RayClusterSpec | None:
         return None
 
 
-def head_service_of(cluster: RayObject) -> str:
-    """Name of the cluster's head service: what its status says, else the one it will have."""
-    told = (cluster.status.get("head") or {}).get("serviceName")
-    if told:
-        return str(told)
-    custom = ((cluster.spec.get("headGroupSpec") or {}).get("headService") or {}).get("metadata") or {}
-    return names.head_service_name(cluster.name, custom.get("name") or "")
-
-
 def only_kubernetes_tokens(cluster: RayObject) -> bool:
     """Whether the cluster has Kubernetes judge who asks it (3.8); a RayJob meets such a one through its clusterSelector."""
     options = cluster.spec.get("authOptions") or {}
@@ -99,16 +89,7 @@ def only_kubernetes_tokens(cluster: RayObject) -> bool:
 
 def dashboard_url(draft: Draft, cluster: RayObject) -> str | None:
     """``host:port`` of the cluster's dashboard, without a scheme; None while its head service does not offer one."""
-    custom = ((cluster.spec.get("headGroupSpec") or {}).get("headService") or {}).get("metadata") or {}
-    name = names.head_service_name(cluster.name, custom.get("name") or "")
-    service = draft.observed.view.get(SERVICE, cluster.namespace, name)
-    if not isinstance(service, Child):
-        return None
-    for port in (service.body().get("spec") or {}).get("ports") or ():
-        if port.get("name") == DASHBOARD_PORT:
-            host = names.service_fqdn(name, cluster.namespace, draft.observed.config.cluster_domain)
-            return f"{host}:{port['port']}"
-    return None
+    return dashboard_address(draft.observed.view, cluster, draft.observed.config.cluster_domain)
 
 
 def copy_cluster_status(draft: Draft, cluster: RayObject | None) -> None:

@@ -1,0 +1,287 @@
+"""Conditions of a RayService: KubeRay's own five (spec rayservice.md 5.1), and this operator's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kuberay.api.condition_reference.entry import ANY, Entry, service
+from kuberay.api.conditions import FALSE, TRUE, UNKNOWN
+from kuberay.api.conditions import ServiceCondition as C
+from kuberay.api.conditions import ServiceReason as R
+
+_WHY = "kuberay why rayservice/NAME."
+
+_KUBERAY: Sequence[Entry] = (
+    service(C.READY, TRUE, R.NON_ZERO_ENDPOINTS, "normal", "At least one pod is behind the serve service."),
+    service(
+        C.READY,
+        FALSE,
+        R.INITIALIZING,
+        "transient",
+        "The service has not served yet, or not since it was resumed.",
+        f"If it lasts, RayServiceWaiting says why; {_WHY}",
+    ),
+    service(
+        C.READY,
+        FALSE,
+        R.INITIALIZING_TIMEOUT,
+        "terminal",
+        "It did not serve within annotation ray.io/initializing-timeout; its RayClusters are deleted after the usual delay.",
+        "Edit the spec, or remove the annotation: it starts again.",
+    ),
+    service(
+        C.READY,
+        FALSE,
+        R.ZERO_ENDPOINTS,
+        "transient",
+        "It has served, and no pod is behind the serve service now.",
+        f"RayServiceWaiting says why; {_WHY}",
+    ),
+    service(
+        C.READY,
+        FALSE,
+        R.VALIDATION_FAILED,
+        "terminal",
+        "The spec is refused. What runs keeps what it has.",
+        "Correct the field that the message names; it goes on by itself.",
+    ),
+    service(C.READY, FALSE, R.SUSPEND_IN_PROGRESS, "transient", "The service is being suspended."),
+    service(
+        C.READY,
+        FALSE,
+        R.SUSPEND_COMPLETE,
+        "terminal",
+        "The service is suspended.",
+        "Set spec.suspend to false to start it again.",
+    ),
+    service(
+        C.UPGRADE_IN_PROGRESS,
+        TRUE,
+        R.BOTH_CLUSTERS,
+        "transient",
+        "Another RayCluster is being prepared, or takes over step by step.",
+        f"If it does not move, RayServiceWaiting says why; {_WHY}",
+    ),
+    service(C.UPGRADE_IN_PROGRESS, FALSE, R.NO_PENDING, "normal", "No other RayCluster is being prepared."),
+    service(C.UPGRADE_IN_PROGRESS, FALSE, R.INITIALIZING, "normal", "The first RayCluster is being prepared."),
+    service(C.UPGRADE_IN_PROGRESS, FALSE, R.SUSPEND_IN_PROGRESS, "normal", "The service is being suspended."),
+    service(C.UPGRADE_IN_PROGRESS, FALSE, R.SUSPEND_COMPLETE, "normal", "The service is suspended."),
+    service(
+        C.UPGRADE_IN_PROGRESS,
+        UNKNOWN,
+        R.NO_ACTIVE,
+        "transient",
+        "The status names no active RayCluster although the service does not start: somebody has written it.",
+        "None is needed: the next RayCluster that serves becomes the active one.",
+    ),
+    service(
+        C.ROLLBACK_IN_PROGRESS,
+        TRUE,
+        R.GOAL_CHANGED,
+        "transient",
+        "Traffic and capacity go back to the active RayCluster, since the spec was changed during the upgrade, or the "
+        "upgrade was aborted. The condition is removed at the end.",
+        f"If it does not move, RayServiceWaiting says why; {_WHY}",
+    ),
+    service(C.ROLLBACK_IN_PROGRESS, FALSE, R.SUSPEND_IN_PROGRESS, "normal", "The service is being suspended."),
+    service(C.ROLLBACK_IN_PROGRESS, FALSE, R.SUSPEND_COMPLETE, "normal", "The service is suspended."),
+    service(C.SUSPENDING, TRUE, R.SUSPEND_REQUESTED, "transient", "All that the service owns is about to be deleted."),
+    service(C.SUSPENDING, TRUE, R.SUSPEND_IN_PROGRESS, "transient", "What the service owns is being deleted."),
+    service(C.SUSPENDING, FALSE, R.SUSPEND_COMPLETE, "normal", "All of it is gone."),
+    service(
+        C.SUSPENDED,
+        TRUE,
+        R.SUSPEND_COMPLETE,
+        "terminal",
+        "spec.suspend is true, and nothing is left.",
+        "Set spec.suspend to false: it starts with the newest spec.",
+    ),
+    service(C.SUSPENDED, FALSE, R.RESUMED, "normal", "The service was resumed."),
+)
+
+_WAITING: Sequence[Entry] = (
+    service(
+        C.WAITING,
+        TRUE,
+        "ServeConfigInvalid",
+        "terminal",
+        "serveConfigV2 is something that Serve would refuse. It is not sent; what serves keeps what it has, and no other "
+        "RayCluster is made for it.",
+        "Correct the place that the message names.",
+    ),
+    service(
+        C.WAITING,
+        TRUE,
+        "ServeConfigRefused",
+        "transient",
+        "Serve refuses its configuration or its target_capacity; the message has its words. It is tried again.",
+        "Correct serveConfigV2; if the words are not about it, look at the head's log.",
+    ),
+    service(
+        C.WAITING,
+        TRUE,
+        "ApplicationDeployFailed",
+        "terminal",
+        "Serve could not deploy an application; the message has Serve's words.",
+        "Correct the application, its runtime_env or the image. During an upgrade the former RayCluster goes on serving.",
+    ),
+    service(
+        C.WAITING,
+        TRUE,
+        "ApplicationUnhealthy",
+        "transient",
+        "Serve says that an application is unhealthy; the message has Serve's words. It may recover.",
+        "Look at the replicas' logs in the dashboard.",
+    ),
+    service(
+        C.WAITING,
+        TRUE,
+        "ApplicationsNotRunning",
+        "transient",
+        "An application has been deploying for more than five minutes.",
+        "Look at the Serve page of the dashboard: replicas may wait for resources, or for their runtime_env.",
+    ),
+    service(
+        C.WAITING,
+        TRUE,
+        "DashboardAway",
+        "transient",
+        "The dashboard has not answered for half a minute. Application statuses are the last known ones.",
+        "Look at the head pod; check that network policies let the operator reach it.",
+    ),
+    service(
+        C.WAITING,
+        TRUE,
+        "NoDashboardPort",
+        "terminal",
+        "The head service offers no port named dashboard, so Serve cannot be configured.",
+        "Name the head container's dashboard port, or declare no ports at all.",
+    ),
+    service(
+        C.WAITING,
+        TRUE,
+        "NoServePort",
+        "terminal",
+        "No container port of the head is named serve, or begins with serve-, and serveService names none: requests "
+        "cannot be led to the RayCluster, which does not take over.",
+        "Name the port.",
+    ),
+    service(
+        C.WAITING,
+        TRUE,
+        "NoServeEndpoints",
+        "transient",
+        "All applications run, and no pod is behind the serve service for a minute.",
+        "Check that pods are Ready, and that workers or (excludeHeadPodFromServeSvc) the head may serve.",
+    ),
+    service(
+        C.WAITING,
+        TRUE,
+        "HeadNotReady",
+        "transient",
+        "The head of a RayCluster has not become ready for five minutes.",
+        "kuberay why raycluster/NAME.",
+    ),
+    service(
+        C.WAITING,
+        TRUE,
+        "RayClusterDeleted",
+        "transient",
+        "Somebody deleted the RayCluster that served. Another one is made and takes its place.",
+        "None; it takes as long as a start.",
+    ),
+    service(
+        C.WAITING,
+        TRUE,
+        "RayClusterRefused",
+        "terminal",
+        "The RayCluster itself is refused; the message says why.",
+        "Correct rayClusterConfig.",
+    ),
+    service(
+        C.WAITING,
+        TRUE,
+        "RayClusterSuspended",
+        "terminal",
+        "The RayCluster is suspended, by rayClusterConfig.suspend or by a queue.",
+        "Set it to false, or wait for the queue to admit the RayCluster.",
+    ),
+    service(
+        C.WAITING,
+        TRUE,
+        "RayClusterNotUpdated",
+        "transient",
+        "An edit of rayClusterConfig could not be written to the RayCluster for half a minute; it is tried again.",
+        "The event FailedToUpdateRayCluster has the API server's words.",
+    ),
+    service(
+        C.WAITING,
+        TRUE,
+        "UpgradePaused",
+        "terminal",
+        "Annotation ray.io/upgrade-paused (or ray.io/upgrade-aborted) keeps the upgrade from going on.",
+        "Remove the annotation.",
+    ),
+    service(
+        C.WAITING,
+        TRUE,
+        "UpgradeAborted",
+        "terminal",
+        "The active RayCluster is not what rayClusterConfig asks for, and annotation ray.io/upgrade-aborted keeps it.",
+        "Restore rayClusterConfig, or remove the annotation to try the upgrade again.",
+    ),
+    service(
+        C.WAITING,
+        TRUE,
+        "UpgradeWaiting",
+        "transient",
+        "The upgrade has not moved for five minutes; the message says what it waits for.",
+        f"{_WHY} To go back, restore rayClusterConfig or set annotation ray.io/upgrade-aborted to true.",
+    ),
+    service(
+        C.WAITING,
+        TRUE,
+        "PluginMissing",
+        "terminal",
+        "No enabled plugin offers upgradeStrategy.type. Nothing is made and nothing moves without it; what runs goes on.",
+        "Install and enable the plugin, or choose another type.",
+    ),
+    service(
+        C.WAITING,
+        TRUE,
+        ANY,
+        "transient",
+        "What the RayCluster says of itself (the reason is that of its own condition), or why the API server refuses a "
+        "write (the reason is the API server's).",
+        _WHY,
+    ),
+)
+
+SERVICES: Sequence[Entry] = (
+    *_KUBERAY,
+    *_WAITING,
+    service(
+        C.EDIT_IGNORED,
+        TRUE,
+        "NotRolledOut",
+        "terminal",
+        "upgradeStrategy.type rolls nothing out: the RayCluster stays as it was made.",
+        "Choose another type, take the edit back, or suspend and resume the service.",
+    ),
+    service(
+        C.PLUGIN_FAILED,
+        TRUE,
+        ANY,
+        "transient",
+        "A plugin raises for this object; the message names it and the hook.",
+        "Report it to the plugin's author, or turn the plugin off.",
+    ),
+    service(
+        C.PLUGIN_MISSING,
+        TRUE,
+        "PluginNotEnabled",
+        "terminal",
+        "The spec asks for a plugin that is not enabled; the message names the package.",
+        "Install the package and add the plugin to plugins.enabled.",
+    ),
+)
