@@ -8,7 +8,6 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +19,6 @@ ROOT = Path(__file__).resolve().parents[2]
 DEPLOYMENT = ROOT / "config" / "operator" / "deployment.yaml"
 NAMESPACE = "kuberay-system"
 NAME = "kuberay-operator"
-GATEWAY_PLUGINS = ("autoscaler-v2", "gateway-upgrade")
-"""What incremental upgrades of RayServices need."""
 OUR_IMAGE = "kuberay/operator:dev"
 OUR_RAY_IMAGE = "rayproject/ray:2.60.0"
 CRD_NAMES = ("rayclusters.ray.io", "rayjobs.ray.io", "rayservices.ray.io", "raycronjobs.ray.io")
@@ -54,15 +51,12 @@ def _established(kubectl: Kubectl, name: str) -> bool:
     return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
 
-def install_operator(kubectl: Kubectl, image: str = OUR_IMAGE, *, plugins: Sequence[str] = ()) -> None:
-    """Namespace, permissions, Deployment; an operator that already runs is restarted, for its image may be another.
-
-    With *plugins* these are on, in place of the default ones."""
-    manifests = deployment(image, plugins)
-    chosen = ["--plugins", ",".join(plugins)] if plugins else []
+def install_operator(kubectl: Kubectl, image: str = OUR_IMAGE) -> None:
+    """Namespace, permissions, Deployment; an operator that already runs is restarted, for its image may be another."""
+    manifests = deployment(image)
     runs_already = kubectl.get("deployment", NAME, NAMESPACE) is not None
     kubectl.apply(yaml.safe_dump_all([m for m in manifests if m["kind"] == "Namespace"]))
-    kubectl.apply(printed_by_kuberay("rbac", "--namespace", NAMESPACE, *chosen))
+    kubectl.apply(printed_by_kuberay("rbac", "--namespace", NAMESPACE))
     kubectl.apply(yaml.safe_dump_all([m for m in manifests if m["kind"] != "Namespace"]))
     if runs_already:
         kubectl.run("-n", NAMESPACE, "rollout", "restart", f"deployment/{NAME}")
@@ -108,12 +102,10 @@ def never_starts(pods: list[dict[str, Any]]) -> str:
     return ""
 
 
-def deployment(image: str, plugins: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """The manifests of ``config/operator/deployment.yaml`` with another image and, where given, these plugins on."""
+def deployment(image: str) -> list[dict[str, Any]]:
+    """The manifests of ``config/operator/deployment.yaml`` with another image."""
     manifests = list(yaml.safe_load_all(DEPLOYMENT.read_text()))
     for manifest in manifests:
         if manifest["kind"] == "Deployment":
-            (container,) = manifest["spec"]["template"]["spec"]["containers"]
-            container["image"] = image
-            container["args"] += [f"--plugins={','.join(plugins)}"] if plugins else []
+            manifest["spec"]["template"]["spec"]["containers"][0]["image"] = image
     return manifests

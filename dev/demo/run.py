@@ -9,7 +9,6 @@ import argparse
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
 
 from dev.demo import evidence, existing, install, own_cluster, serve, workload
 from dev.demo.kubectl import Kubectl, KubectlError
@@ -81,14 +80,14 @@ def _serve(arguments: argparse.Namespace, kubectl: Kubectl, progress: Progress) 
     if arguments.context:
         raise DemoError("demo-serve works on the demo's own cluster only, where Traefik runs; leave CONTEXT= out")
     own_cluster.start(kubectl, progress, gateway=True)
-    _install(kubectl, progress, install.OUR_IMAGE, install.GATEWAY_PLUGINS)
+    _install(kubectl, progress, install.OUR_IMAGE)
     serve.show(kubectl, progress)
 
 
-def _install(kubectl: Kubectl, progress: Progress, image: str, plugins: Sequence[str] = ()) -> None:
+def _install(kubectl: Kubectl, progress: Progress, image: str) -> None:
     with progress.step("installing CRDs, permissions and the operator") as step:
         install.install_crds(kubectl, existing.MARK)
-        install.install_operator(kubectl, image, plugins=plugins)
+        install.install_operator(kubectl, image)
         install.wait_for_operator(kubectl)
         step.result = _operator_in_words(kubectl)
     if kubectl.get("namespace", workload.NAMESPACE) is None:

@@ -1,6 +1,6 @@
 """Sends requests at a steady rate and counts what becomes of each: for the demo and for end-to-end tests.
 
-``python -m dev.demo.traffic URL`` prints the count so far each second, as a line of JSON, until it is told to end.
+``python -m dev.demo.traffic URL`` prints the count so far again and again, as lines of JSON, until it is told to end.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, Self
 
 import aiohttp
 
+PRINT_EVERY = 0.2
 MOST_AT_ONCE = 100
 """Requests on their way; with more the next one waits."""
 
@@ -160,7 +161,7 @@ def main() -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ended.set())
     with Traffic(arguments.url, rate=arguments.rate, keep_alive=True) as traffic:
-        while not ended.wait(1.0):
+        while not ended.wait(PRINT_EVERY):
             _print(traffic.count())
         _print(traffic.stop())
 

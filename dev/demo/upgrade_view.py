@@ -60,7 +60,7 @@ class Sender:
         return self._child.poll() is not None
 
     def count(self) -> Count:
-        """As it was within the last second."""
+        """As it was a moment ago."""
         return self._count
 
     def stop(self) -> Count:
@@ -72,6 +72,8 @@ class Sender:
         except subprocess.TimeoutExpired:
             self._child.kill()
         self._reader.join(5)
+        if self._child.stdout is not None:
+            self._child.stdout.close()
         return self._count
 
     def _read(self) -> None:

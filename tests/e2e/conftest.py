@@ -53,7 +53,7 @@ def kubectl() -> Kubectl:
 def operator(kubectl: Kubectl) -> str:
     """The operator runs; gives the namespace it is in."""
     install.install_crds(kubectl)
-    install.install_operator(kubectl, plugins=install.GATEWAY_PLUGINS)
+    install.install_operator(kubectl)
     install.wait_for_operator(kubectl)
     return install.NAMESPACE
 

@@ -22,6 +22,8 @@ from dev.demo.traffic import Traffic
 pytestmark = pytest.mark.long
 
 NAME = "lossy"
+AT_ONCE = 80
+"""How many requests may have to be sent again: those of two seconds, until nobody is sent to what is gone."""
 REDIS = """
 apiVersion: v1
 kind: Service
@@ -84,6 +86,7 @@ def test_a_killed_worker_costs_no_request(kubectl: Kubectl, namespace: str, serv
         traffic.wait_for(rayservices.REQUESTS)
         count = traffic.stop()
     rayservices.none_failed(count)
+    assert count.again <= AT_ONCE, str(count)
 
 
 def test_a_killed_head_with_redis_keeps_serving(kubectl: Kubectl, namespace: str, service: str) -> None:
@@ -99,6 +102,7 @@ def test_a_killed_head_with_redis_keeps_serving(kubectl: Kubectl, namespace: str
         traffic.wait_for(rayservices.REQUESTS)
         count = traffic.stop()
     rayservices.none_failed(count)
+    assert count.again <= AT_ONCE, str(count)
     assert {pod["metadata"]["uid"] for pod in workers(kubectl, namespace, service)} == before
 
 

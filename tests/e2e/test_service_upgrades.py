@@ -13,6 +13,8 @@ from dev.demo import workload
 from dev.demo.kubectl import Kubectl
 from dev.demo.traffic import Traffic
 
+pytestmark = pytest.mark.long
+
 NAME = "asked"
 
 
@@ -41,7 +43,6 @@ def test_the_first_start_is_told(kubectl: Kubectl, namespace: str, service: dict
         assert found["spec"]["selector"]["ray.io/cluster"] == cluster
 
 
-@pytest.mark.long
 def test_another_serve_configuration_loses_no_request(
     kubectl: Kubectl, namespace: str, service: dict[str, Any]
 ) -> None:

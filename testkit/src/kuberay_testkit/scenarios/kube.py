@@ -51,8 +51,8 @@ async def play_on_server(
     gates: Mapping[str, bool] = DEFAULT_GATES,
     hooks: Hooks | None = None,
 ) -> dict[str, Result]:
-    """All *scenarios* side by side, each in a namespace of its own, those with many steps first; by name what was seen, or
-    what kept it from ending. *hooks* are plugins the operator runs with."""
+    """All *scenarios* side by side, each in a namespace of its own, the longest ones first; by name what was seen, or what
+    kept it from ending. *hooks* are plugins the operator runs with."""
     connection = await connect()
     transport = HttpTransport(connection, user_agent="kuberay-scenarios")
     client = Client(transport, field_manager="users")
@@ -77,7 +77,7 @@ async def play_on_server(
     try:
         await follower.start()
         async with _operator(connection, worlds, config or PlanConfig(), gates, hooks or NoHooks()):
-            longest_first = sorted(scenarios, key=lambda scenario: -len(scenario.steps))
+            longest_first = sorted(scenarios, key=lambda scenario: -scenario.seconds)
             return dict(await asyncio.gather(*(one(*each) for each in enumerate(longest_first))))
     finally:
         await follower.stop()

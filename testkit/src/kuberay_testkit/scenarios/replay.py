@@ -7,9 +7,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from kuberay_testkit.scenarios.pause import pause
 from kuberay_testkit.scenarios.record import Played
 from kuberay_testkit.scenarios.script import Step, UnsupportedStepError
-from kuberay_testkit.scenarios.world import ScenarioWorld, pause
+from kuberay_testkit.scenarios.world import ScenarioWorld
 
 QUIET = 1.5
 """Seconds without a change after which a checkpoint is taken."""

@@ -68,6 +68,8 @@ class Scenario:
     differing: frozenset[str] = frozenset()
     """Sections whose recorded contents were replaced, and ``steps``."""
     ignored_events: Sequence[str] = ()
+    seconds: float = 0.0
+    """How long it takes, roughly."""
     main_kind: str = field(default="", init=False)
     main_name: str = field(default="", init=False)
 
@@ -107,6 +109,7 @@ def load_scenario(folder: Path, *, ours: Path | None = None) -> Scenario:
         expected={section: replaced.get(section, recorded.get(section)) for section in SECTIONS},
         differing=frozenset(replaced),
         ignored_events=script.get("ignoreEvents") or (),
+        seconds=float(script.get("seconds") or 0.0),
     )
 
 

@@ -38,14 +38,13 @@ from kuberay_testkit.scenarios.endpoints import PlayedEndpoints
 from kuberay_testkit.scenarios.follow import Follower
 from kuberay_testkit.scenarios.gateways import PlayedGateways
 from kuberay_testkit.scenarios.masks import Masks
+from kuberay_testkit.scenarios.pause import LOOK, pause
 from kuberay_testkit.scenarios.pods import JOB_NAME, PlayedPods, is_ready, phase_of, role_of, terminating
 from kuberay_testkit.scenarios.record import Body, Played, Record, checkpoint, final
 from kuberay_testkit.scenarios.script import Scenario, UnsupportedStepError
 
 WORLD_KEYS = frozenset({"head", "worker", "job", "dashboard", "apps", "proxy", "gateway"})
 CONDUCT_KEYS = frozenset({"refuse", "fail", "slow", "proxy"})
-LOOK = 0.25
-"""Seconds after which a wait looks again although nothing was told."""
 _TRIES = 5
 
 
@@ -99,8 +98,8 @@ class ScenarioWorld:
 
     def play_endpoints(self) -> None:
         """From now on until `close`: the server's own controller has none for pods without a node."""
-        services, pods = partial(self.all_of, SERVICE), partial(self.all_of, POD)
-        self._endpoints = PlayedEndpoints(self.client, self.namespace, services, pods)
+        services = partial(self.all_of, SERVICE)
+        self._endpoints = PlayedEndpoints(self.client, self.namespace, services, self._owned_pods)
         self._spawn(self._endpoints.run())
 
     async def close(self) -> None:
@@ -179,6 +178,10 @@ class ScenarioWorld:
                 return str(pod["metadata"]["labels"][LABEL_CLUSTER])
         return None
 
+    def _owned_pods(self) -> list[Body]:
+        """Without those of a cluster that is gone: how soon garbage is collected depends on the server's load."""
+        return [pod for pod in self.all_of(POD) if not self._is_garbage(pod)]
+
     def _has_head(self, cluster: str) -> bool:
         return any(phase_of(pod) == "Running" for pod in self.pods("head", cluster))
 
@@ -204,7 +207,7 @@ class ScenarioWorld:
         else:
             self.objects[key] = obj
         self.record.change(kind, change, obj)
-        if kind in (POD, SERVICE) and self._endpoints is not None:
+        if kind in (POD, SERVICE, RAYCLUSTER) and self._endpoints is not None:
             self._endpoints.changed()
         if kind == POD and change == "ADDED" and role_of(obj) in self.settings:
             self._spawn(self._pods.start(obj, self.settings))
@@ -256,11 +259,10 @@ class ScenarioWorld:
 
     def _garbage(self) -> bool:
         """Whether something is left whose owner was seen to go; its end is no matter of the operator."""
-        return any(
-            owner["uid"] in self._gone
-            for obj in self.objects.values()
-            for owner in obj["metadata"].get("ownerReferences") or ()
-        )
+        return any(self._is_garbage(obj) for obj in self.objects.values())
+
+    def _is_garbage(self, obj: Body) -> bool:
+        return any(owner["uid"] in self._gone for owner in obj["metadata"].get("ownerReferences") or ())
 
     # -- what steps do
 
@@ -385,14 +387,6 @@ class ScenarioWorld:
             final=masked(final(self.scenario.main_kind, self.main, self._looked_at())),
             lasted=self.record.lasted(),
         )
-
-
-async def pause(seconds: float) -> None:
-    """Sleep in short turns. Where the machine is too slow for its event loop each turn takes longer, and so this does: it
-    gives the operator, which runs in the same loop, as many turns as it would have had."""
-    for _ in range(int(seconds / LOOK)):
-        await asyncio.sleep(LOOK)
-    await asyncio.sleep(seconds % LOOK)
 
 
 def _change(conduct: Conduct, values: Mapping[str, Any]) -> None:
