@@ -195,6 +195,16 @@ def test_a_new_cluster_alone_gets_the_configuration_that_came_with_it() -> None:
 SIDES = ("activeServiceStatus", "pendingServiceStatus")
 
 
+def test_a_pending_cluster_that_will_be_replaced_does_not_get_the_configuration_of_the_next() -> None:
+    world = starting()
+    former = world.pending
+    world.edit(rayClusterConfig=changed(world, rayVersion="2.99.0"), serveConfigV2=OTHER)
+    assert not [probe for probe in probes(world, ServeConfigCall) if json.loads(probe.config) == OTHER_BODY]
+    world.settle()
+    assert world.pending != former
+    assert bodies(world, former) == []
+
+
 def test_with_strategy_none_the_configuration_still_reaches_the_cluster() -> None:
     """2.6: a cluster change that is not rolled out does not keep the configuration back."""
     world = serving(upgradeStrategy={"type": "None"})

@@ -170,7 +170,8 @@ def _wanted(draft: Draft, side: Side) -> str | None:
         return None
     rolling_back = draft.is_true(ServiceCondition.ROLLBACK_IN_PROGRESS)
     if side.key == PENDING:
-        return None if rolling_back else text
+        # Of one that is about to be replaced it would be the configuration of the next.
+        return None if rolling_back or goal.relation(draft, side) == "differs" else text
     if draft.cluster_name(PENDING):
         # What is meant for the RayCluster that is prepared is not for the one that serves.
         return text if rolling_back and goal.relation(draft, side) != "differs" else None
