@@ -60,6 +60,8 @@ class ServeHeads(RayHeads):
         """Who wants to know of each."""
         self.lost: list[Callable[[str, str], object]] = []
         """Who wants to know, by namespace and RayCluster, when a Serve loses its state."""
+        self.ended: list[Callable[[str, str], object]] = []
+        """Who wants to know, by namespace and RayCluster, when a head ends, whether Serve's state ends with it or not."""
         self.disturbed: list[Callable[[str, str], object]] = []
         """Who wants to know, by namespace and RayCluster, that a proxy or an application fails that nobody touched."""
         self.in_flight: dict[str, int] = {}
@@ -81,6 +83,8 @@ class ServeHeads(RayHeads):
 
     def _end(self, head: Head) -> None:
         super()._end(head)
+        for heard in self.ended:
+            heard(head.namespace, head.cluster)
         if head.key in self._serves:
             self._drop(head.key)
             for heard in self.lost:

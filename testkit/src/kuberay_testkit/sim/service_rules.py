@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 from kuberay.api.kinds import GATEWAY, HTTP_ROUTE, POD, RAYCLUSTER, RAYSERVICE, SERVICE
-from kuberay.api.names import ANNOTATION_DELETE_AFTER, ANNOTATION_DELETE_DRAINED
+from kuberay.api.names import ANNOTATION_DELETE_AFTER, ANNOTATION_DELETE_DRAINED, ANNOTATION_SERVE_CONFIG
 
 from kuberay_testkit.sim.cluster_facts import controller_uid, made_from
 from kuberay_testkit.sim.invariants import OPERATORS
@@ -103,6 +103,7 @@ class ServiceRules:
         world.always(self)
         world.heads.put.append(self._put)
         world.heads.lost.append(self._lost)
+        world.heads.ended.append(self._head_ended)
         world.heads.disturbed.append(self._disturb_cluster)
 
     def strategies(self, service: Stored) -> set[str]:
@@ -305,6 +306,17 @@ class ServiceRules:
     def _lost(self, namespace: str, name: str) -> None:
         cluster = self._of(namespace, name)
         if cluster is not None:
+            cluster.due += 1
+
+    def _head_ended(self, namespace: str, name: str) -> None:
+        """What it has taken and nobody has noted yet, since it did not live to say so or the note was not written, may be
+        given to the next one."""
+        cluster = self._of(namespace, name)
+        stored = self.world.server.store.by_uid(cluster.uid) if cluster is not None else None
+        if cluster is None or stored is None or cluster.config is None:
+            return
+        noted = (stored.body["metadata"].get("annotations") or {}).get(ANNOTATION_SERVE_CONFIG, "")
+        if _parsed(noted) != cluster.config[0]:
             cluster.due += 1
 
     def _check_put(self, put: Put) -> None:
