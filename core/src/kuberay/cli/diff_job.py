@@ -16,9 +16,9 @@ from kuberay.api.names import MANAGED_BY
 from kuberay.api.problems import Problem
 from kuberay.api.times import format_time
 from kuberay.cli.diff_job_world import Rules, Situation, next_attempt, running
-from kuberay.cli.edited import edited, labels_and_annotations
+from kuberay.cli.edited import edited, object_changes
 from kuberay.operator.foresight import Happening
-from kuberay.plan.edit.changes import FieldChange, field_changes
+from kuberay.plan.edit.changes import FieldChange
 
 Manifest = dict[str, Any]
 
@@ -72,10 +72,7 @@ def job_effects(
     if live is None:
         return effects
     before = live.job
-    changes = [
-        *field_changes(labels_and_annotations(before), labels_and_annotations(after), ("metadata",)),
-        *field_changes(before.get("spec"), after.get("spec"), ("spec",)),
-    ]
+    changes = object_changes(before, after)
     effects.state = (before.get("status") or {}).get("jobDeploymentStatus") or ""
     if problems:
         sentence = "the edit is refused: nothing is taken over"

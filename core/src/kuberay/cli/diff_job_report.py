@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from kuberay.cli.diff_job import JobEffect, JobEffects
-from kuberay.cli.diff_report import change_fields, change_text, table
+from kuberay.cli.diff_report import change_text, finding_fields, table
 
 
 def job_as_dict(namespace: str, name: str, effects: JobEffects) -> dict[str, Any]:
@@ -18,16 +18,7 @@ def job_as_dict(namespace: str, name: str, effects: JobEffects) -> dict[str, Any
         "refused": bool(effects.problems),
         "state": effects.state,
         "atOnce": effects.at_once,
-        "changes": [
-            {
-                **change_fields(found.change),
-                "effect": str(found.effect),
-                "sentence": found.sentence,
-            }
-            for found in effects.changes
-        ],
-        "problems": [{"field": problem.path, "message": problem.message} for problem in effects.problems],
-        "notes": effects.notes,
+        **finding_fields(effects.changes, effects.problems, effects.notes),
     }
 
 

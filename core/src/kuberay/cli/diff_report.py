@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from enum import StrEnum
+from typing import Any, Protocol
 
 import orjson
 
+from kuberay.api.problems import Problem
 from kuberay.plan.edit.changes import FieldChange, Place
 from kuberay.plan.edit.model import EditEffects, GroupEffect, Restarts
 
@@ -26,16 +28,7 @@ def as_dict(namespace: str, name: str, effects: EditEffects) -> dict[str, Any]:
         "restarts": str(effects.restarts),
         "restartedGroups": effects.restarted_groups,
         "groups": group_fields(effects.groups),
-        "changes": [
-            {
-                **change_fields(found.change),
-                "effect": str(found.effect),
-                "sentence": found.sentence,
-            }
-            for found in effects.changes
-        ],
-        "problems": [{"field": problem.path, "message": problem.message} for problem in effects.problems],
-        "notes": effects.notes,
+        **finding_fields(effects.changes, effects.problems, effects.notes),
     }
 
 
@@ -65,6 +58,29 @@ def headline(effects: EditEffects) -> str:
     if effects.restarts == Restarts.CLUSTER:
         restarted = "the whole cluster"
     return f"restarts {restarted}{', step by step' if effects.strategy == 'Rolling' else ''}"
+
+
+class Found(Protocol):
+    """One changed field and what it does, of whatever kind."""
+
+    @property
+    def change(self) -> FieldChange: ...
+    @property
+    def effect(self) -> StrEnum: ...
+    @property
+    def sentence(self) -> str: ...
+
+
+def finding_fields(changes: Sequence[Found], problems: Sequence[Problem], notes: Sequence[str]) -> dict[str, Any]:
+    """For ``-o json``: what every kind tells of an edit."""
+    return {
+        "changes": [
+            {**change_fields(found.change), "effect": str(found.effect), "sentence": found.sentence}
+            for found in changes
+        ],
+        "problems": [{"field": problem.path, "message": problem.message} for problem in problems],
+        "notes": list(notes),
+    }
 
 
 def group_fields(groups: Sequence[GroupEffect]) -> list[dict[str, Any]]:

@@ -18,11 +18,11 @@ from kuberay.api.problems import Problem
 from kuberay.cli.diff_job_world import Rules
 from kuberay.cli.diff_service_play import Played
 from kuberay.cli.diff_service_words import Strategy, held, nothing, strategy_of
-from kuberay.cli.edited import edited, labels_and_annotations
+from kuberay.cli.edited import edited, object_changes
 from kuberay.cli.service_world import SIDES, ServiceSituation, cluster_of
 from kuberay.operator.foresight import Happening
 from kuberay.plan.edit import edit_effects
-from kuberay.plan.edit.changes import FieldChange, field_changes
+from kuberay.plan.edit.changes import FieldChange
 from kuberay.plan.edit.model import EditEffects, Effect, GroupEffect
 
 Manifest = dict[str, Any]
@@ -96,10 +96,7 @@ def service_effects(
     if live is None:
         return effects
     before = live.service
-    changes = [
-        *field_changes(labels_and_annotations(before), labels_and_annotations(after), ("metadata",)),
-        *field_changes(before.get("spec"), after.get("spec"), ("spec",)),
-    ]
+    changes = object_changes(before, after)
     effects.serving = live.active
     if problems:
         sentence = "the edit is refused: nothing is taken over"

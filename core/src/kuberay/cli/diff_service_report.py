@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-from kuberay.cli.diff_report import change_fields, change_text, group_fields, group_rows, table
+from kuberay.cli.diff_report import change_text, finding_fields, group_fields, group_rows, table
 from kuberay.cli.diff_service import SUSPENDED, ServiceEffect, ServiceEffects
 from kuberay.plan.edit.changes import FieldChange, field_changes
 
@@ -29,16 +29,7 @@ def service_as_dict(namespace: str, name: str, effects: ServiceEffects) -> dict[
         "groups": group_fields(effects.groups),
         "atOnce": effects.at_once,
         "then": effects.then,
-        "changes": [
-            {
-                **change_fields(found.change),
-                "effect": str(found.effect),
-                "sentence": found.sentence,
-            }
-            for found in effects.changes
-        ],
-        "problems": [{"field": problem.path, "message": problem.message} for problem in effects.problems],
-        "notes": effects.notes,
+        **finding_fields(effects.changes, effects.problems, effects.notes),
     }
 
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from kuberay.api.times import format_time
-from kuberay.plan.edit.changes import FieldChange
+from kuberay.plan.edit.changes import FieldChange, field_changes
 
 Manifest = dict[str, Any]
 
@@ -38,7 +38,15 @@ def edited(body: Manifest, changes: Sequence[FieldChange], now: datetime) -> Man
     return result
 
 
-def labels_and_annotations(manifest: Mapping[str, Any]) -> dict[str, Any]:
+def object_changes(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[FieldChange]:
+    """Every field that an edit may change and that differs, those of the metadata first."""
+    return [
+        *field_changes(_labels_and_annotations(before), _labels_and_annotations(after), ("metadata",)),
+        *field_changes(before.get("spec"), after.get("spec"), ("spec",)),
+    ]
+
+
+def _labels_and_annotations(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """What of the metadata an edit may change."""
     metadata = manifest.get("metadata") or {}
     return {key: dict(metadata.get(key) or {}) for key in ("labels", "annotations")}

@@ -18,16 +18,16 @@ from kuberay.api.names import HEAD, LABEL_CLUSTER, LABEL_NODE_TYPE, WORKER
 from kuberay_testkit.builders import build_raycluster, build_rayjob
 from kuberay_testkit.sim.heads_world import OUTCOMES, SECONDS, HeadsWorld
 from kuberay_testkit.sim.jobs import JOB_NAME
+from kuberay_testkit.sim.object_story import ObjectStory, hit_one
 from kuberay_testkit.sim.ray_heads import RayHeads
-from kuberay_testkit.sim.status import APIError
 from kuberay_testkit.sim.store import Key
-from kuberay_testkit.sim.story import NAMESPACE, Action, pods_of
+from kuberay_testkit.sim.story import NAMESPACE, pods_of
 from kuberay_testkit.sim.world import SimWorld
 
 _ASK_AGAIN, _TRIES = 3.0, 40
 
 
-class JobStory:
+class JobStory(ObjectStory):
     """Everything that happens to one RayJob: moves at random times, each of which `MOVES` names."""
 
     MOVES: Mapping[str, int] = {
@@ -52,12 +52,11 @@ class JobStory:
         "fall_behind": 2,
     }
 
+    ON_NODES = (HEAD, WORKER, "")
+
     def __init__(self, name: str, random: Random, span: float) -> None:
-        self.name = name
-        self.random = random
-        self.actions: list[Action] = []
+        super().__init__(name, random)
         self.exists = False
-        self.suspended = False
         self.plain = random.random() < 0.35
         """Nothing disturbs it, so that its end is known."""
         self.mode = random.choice(
@@ -215,19 +214,9 @@ class JobStory:
             self.suspended = False
             self._edit(at, "resume", suspend=False)
 
-    def flip_suspend(self, at: float, until: float) -> None:
-        for _ in range(self.random.randint(2, 4)):
-            (self.resume if self.suspended else self.suspend)(at, until)
-            at = self._later(at, until, 0.05, 3)
-
     def delete(self, at: float, _until: float) -> None:
         self.exists = False
         self._try(at, "delete", lambda world: world.server.delete(RAYJOB, NAMESPACE, self.name))
-
-    def replace(self, at: float, until: float) -> None:
-        """Deleted and made anew under the same name."""
-        self.delete(at, until)
-        self.create(self._later(at, until, 0.0, 1), until)
 
     def delete_cluster(self, at: float, _until: float) -> None:
         def delete(world: SimWorld) -> None:
@@ -244,46 +233,9 @@ class JobStory:
 
     # -- nodes
 
-    def kill_head(self, at: float, _until: float) -> None:
-        self._to_pod(at, "kill the head of", HEAD, lambda world, name: world.server.delete(POD, NAMESPACE, name))
-
-    def kill_worker(self, at: float, _until: float) -> None:
-        self._to_pod(at, "kill a worker of", WORKER, lambda world, name: world.server.delete(POD, NAMESPACE, name))
-
     def end_pod(self, at: float, _until: float) -> None:
         how, node_type = self.random.choice(("fail", "evict")), self.random.choice((HEAD, HEAD, WORKER))
         self._to_pod(at, f"{how} a pod of", node_type, lambda world, name: getattr(world.kubelet, how)(NAMESPACE, name))
-
-    def crash_head(self, at: float, _until: float) -> None:
-        """Its Ray container ends, and starts again where pods may."""
-
-        def crash(world: SimWorld, name: str) -> None:
-            pod = world.server.peek(POD, NAMESPACE, name) or {}
-            if (pod.get("status") or {}).get("containerStatuses"):
-                state = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
-                world.kubelet.set_container(NAMESPACE, name, pod["spec"]["containers"][0]["name"], state, restarts=1)
-                if pod["spec"].get("restartPolicy", "Always") == "Always":
-                    loop = asyncio.get_running_loop()
-                    loop.call_later(5.0, _start_again, world, name, pod["metadata"]["uid"])
-
-        self._to_pod(at, "crash the head of", HEAD, crash)
-
-    def lose_node(self, at: float, until: float) -> None:
-        """A pod is Unknown, is told to go and does not, until its node is removed."""
-        lost: list[str] = []
-
-        def lose(world: SimWorld, name: str) -> None:
-            lost.append((world.server.peek(POD, NAMESPACE, name) or {})["metadata"]["uid"])
-            world.kubelet.lose(NAMESPACE, name)
-
-        node_type = self.random.choice((HEAD, WORKER, ""))
-        self._to_pod(at, "lose a node of", node_type, lose)
-
-        def give_up(world: SimWorld) -> None:
-            for uid in lost:
-                world.kubelet.give_up(uid)
-
-        self._try(self._later(at, until, 1, 40), "remove a node of", give_up)
 
     def kill_submitter(self, at: float, _until: float) -> None:
         how = self.random.choice(("fail", "evict", "delete", "delete the Job"))
@@ -315,21 +267,6 @@ class JobStory:
 
     # -- how
 
-    def _add(self, at: float, what: str, do: Callable[[SimWorld], object]) -> None:
-        self.actions.append(Action(at, f"{what} {self.name}", do, self.name))
-
-    def _try(self, at: float, what: str, do: Callable[[SimWorld], object]) -> None:
-        """For what may have gone by then."""
-
-        def attempt(world: SimWorld) -> None:
-            try:
-                do(world)
-            except APIError as error:
-                if error.reason != "NotFound":
-                    raise
-
-        self._add(at, what, attempt)
-
     def _add_to_heads(self, at: float, what: str, do: Callable[[HeadsWorld], object]) -> None:
         def act(world: SimWorld) -> None:
             assert isinstance(world, HeadsWorld)
@@ -339,10 +276,6 @@ class JobStory:
 
     def _to_dashboard(self, at: float, what: str, do: Callable[[RayHeads, str], object]) -> None:
         self._add_to_heads(at, f"{what} the dashboard of", lambda world: do(world.heads, self._cluster(world)))
-
-    def _later(self, at: float, until: float, least: float, most: float) -> float:
-        """Some time after *at*, but before the next move."""
-        return min(at + self.random.uniform(least, most), max(at, until - 0.001))
 
     def _edit(self, at: float, what: str, **spec: Any) -> None:
         self._try(at, what, lambda world: world.server.patch(RAYJOB, NAMESPACE, self.name, {"spec": spec}))
@@ -362,16 +295,6 @@ class JobStory:
                 pods = pods_of(world, self._cluster(world), LABEL_NODE_TYPE, node_type)
             else:
                 pods = world.server.objects(POD, NAMESPACE, f"{JOB_NAME}={self.name}")
-            pods = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
-            pods = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
-            if pods:
-                do(world, pods[int(pick * len(pods))]["metadata"]["name"])
+            hit_one(world, pods, pick, do)
 
         self._try(at, what, hit)
-
-
-def _start_again(world: SimWorld, name: str, uid: str) -> None:
-    stored = world.server.store.by_uid(uid)
-    if stored is None or stored.deleting or (stored.body.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
-        return
-    world.kubelet.start(NAMESPACE, name)

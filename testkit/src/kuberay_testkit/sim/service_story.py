@@ -66,7 +66,6 @@ class ServiceStory(ServiceTroubles):
         """*incremental*: whether there are plugins for upgrades by a gateway and for the autoscaler they need."""
         super().__init__(name, random)
         self.exists = False
-        self.suspended = False
         self.plain = random.random() < 0.35
         """Only its user touches it, so that it must be served all the time."""
         self.incremental = incremental and random.random() < 0.5
@@ -244,19 +243,9 @@ class ServiceStory(ServiceTroubles):
         self.suspended = False
         self._try(at, "resume", lambda world: self._patch(world, {"spec": {"suspend": None}}))
 
-    def flip_suspend(self, at: float, until: float) -> None:
-        for _ in range(self.random.randint(2, 4)):
-            (self.resume if self.suspended else self.suspend)(at, until)
-            at = self._later(at, until, 0.05, 3)
-
     def delete(self, at: float, _until: float) -> None:
         self.exists = False
         self._try(at, "delete", lambda world: world.server.delete(RAYSERVICE, NAMESPACE, self.name))
-
-    def replace(self, at: float, until: float) -> None:
-        """Deleted and made anew under the same name."""
-        self.delete(at, until)
-        self.create(self._later(at, until, 0.0, 1), until)
 
     def pause(self, at: float, until: float) -> None:
         self._note_for_a_while(ANNOTATION_UPGRADE_PAUSED, "pause", at, until)

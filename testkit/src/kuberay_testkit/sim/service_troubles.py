@@ -5,7 +5,6 @@ These are the moves of `ServiceStory` that need not know what its spec says.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping
 from random import Random
 from typing import Any
@@ -13,21 +12,19 @@ from typing import Any
 from kuberay.api.kinds import GATEWAY, HTTP_ROUTE, POD, RAYCLUSTER, RAYSERVICE, SERVICE
 from kuberay.api.names import HEAD, LABEL_NODE_TYPE, WORKER
 
+from kuberay_testkit.sim.object_story import ObjectStory, hit_one
 from kuberay_testkit.sim.serve_world import ServeWorld
 from kuberay_testkit.sim.service_facts import cluster_of
-from kuberay_testkit.sim.status import APIError
 from kuberay_testkit.sim.store import Key
-from kuberay_testkit.sim.story import NAMESPACE, Action, pods_of
+from kuberay_testkit.sim.story import NAMESPACE, pods_of
 from kuberay_testkit.sim.world import SimWorld
 
 
-class ServiceTroubles:
-    """Moves that happen *at* some time, before *until*; those that end by themselves do so before that, too."""
+class ServiceTroubles(ObjectStory):
+    """Moves of one RayService."""
 
     def __init__(self, name: str, random: Random) -> None:
-        self.name = name
-        self.random = random
-        self.actions: list[Action] = []
+        super().__init__(name, random)
         self.unwell = 0
         """How often a dashboard was, so that a configuration may have been sent again."""
 
@@ -52,43 +49,6 @@ class ServiceTroubles:
         self._try(
             at, f"delete the {name} of", lambda world: world.server.delete(kind, NAMESPACE, f"{self.name}-{name}")
         )
-
-    # -- nodes
-
-    def kill_head(self, at: float, _until: float) -> None:
-        self._to_pod(at, "kill the head of", HEAD, lambda world, name: world.server.delete(POD, NAMESPACE, name))
-
-    def kill_worker(self, at: float, _until: float) -> None:
-        self._to_pod(at, "kill a worker of", WORKER, lambda world, name: world.server.delete(POD, NAMESPACE, name))
-
-    def crash_head(self, at: float, _until: float) -> None:
-        """Its Ray container ends, and starts again."""
-
-        def crash(world: SimWorld, name: str) -> None:
-            pod = world.server.peek(POD, NAMESPACE, name) or {}
-            if (pod.get("status") or {}).get("containerStatuses"):
-                state = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
-                world.kubelet.set_container(NAMESPACE, name, pod["spec"]["containers"][0]["name"], state, restarts=1)
-                if pod["spec"].get("restartPolicy", "Always") == "Always":
-                    loop = asyncio.get_running_loop()
-                    loop.call_later(5.0, _start_again, world, name, pod["metadata"]["uid"])
-
-        self._to_pod(at, "crash the head of", HEAD, crash)
-
-    def lose_node(self, at: float, until: float) -> None:
-        """A pod is Unknown, is told to go and does not, until its node is removed."""
-        lost: list[str] = []
-
-        def lose(world: SimWorld, name: str) -> None:
-            lost.append((world.server.peek(POD, NAMESPACE, name) or {})["metadata"]["uid"])
-            world.kubelet.lose(NAMESPACE, name)
-
-        def give_up(world: SimWorld) -> None:
-            for uid in lost:
-                world.kubelet.give_up(uid)
-
-        self._to_pod(at, "lose a node of", self.random.choice((HEAD, WORKER)), lose)
-        self._try(self._later(at, until, 1, 40), "remove a node of", give_up)
 
     # -- Serve, dashboards and gateways
 
@@ -141,31 +101,12 @@ class ServiceTroubles:
 
     # -- how
 
-    def _add(self, at: float, what: str, do: Callable[[SimWorld], object]) -> None:
-        self.actions.append(Action(at, f"{what} {self.name}", do, self.name))
-
-    def _try(self, at: float, what: str, do: Callable[[SimWorld], object]) -> None:
-        """For what may have gone by then."""
-
-        def attempt(world: SimWorld) -> None:
-            try:
-                do(world)
-            except APIError as error:
-                if error.reason != "NotFound":
-                    raise
-
-        self._add(at, what, attempt)
-
     def _patch(self, world: SimWorld, change: Mapping[str, Any]) -> None:
         world.server.patch(RAYSERVICE, NAMESPACE, self.name, change)
 
     def _annotate(self, at: float, what: str, annotation: str, value: str | None) -> None:
         change = {"metadata": {"annotations": {annotation: value}}}
         self._try(at, what, lambda world: self._patch(world, change))
-
-    def _later(self, at: float, until: float, least: float, most: float) -> float:
-        """Some time after *at*, but before the next move."""
-        return min(at + self.random.uniform(least, most), max(at, until - 0.001))
 
     def _cluster(self, world: SimWorld, side: str) -> str:
         stored = world.server.store.get(Key(RAYSERVICE, NAMESPACE, self.name))
@@ -189,16 +130,6 @@ class ServiceTroubles:
         def hit(world: SimWorld) -> None:
             name = next((name for name in (self._cluster(world, each) for each in sides) if name), "")
             pods = pods_of(world, name, LABEL_NODE_TYPE, node_type)
-            pods = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
-            pods = [pod for pod in pods if (pod.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
-            if pods:
-                do(world, pods[int(pick * len(pods))]["metadata"]["name"])
+            hit_one(world, pods, pick, do)
 
         self._try(at, what, hit)
-
-
-def _start_again(world: SimWorld, name: str, uid: str) -> None:
-    stored = world.server.store.by_uid(uid)
-    if stored is None or stored.deleting or (stored.body.get("status") or {}).get("phase") in ("Succeeded", "Failed"):
-        return
-    world.kubelet.start(NAMESPACE, name)
