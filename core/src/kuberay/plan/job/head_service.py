@@ -13,7 +13,8 @@ from kuberay.plan.build.head_once import head_submits
 from kuberay.plan.build.services import head_service
 from kuberay.plan.job.draft import Draft
 from kuberay.plan.job.ray_cluster import cluster_spec
-from kuberay.plan.model import Apply, Event, Manifest
+from kuberay.plan.model import Apply, Manifest
+from kuberay.plan.service_apply import apply_service
 
 
 def job_head_service(draft: Draft, cluster: RayObject) -> Apply | None:
@@ -42,17 +43,5 @@ def job_head_service(draft: Draft, cluster: RayObject) -> Apply | None:
         names.LABEL_NODE_TYPE: names.HEAD,
         names.LABEL_IDENTIFIER: names.identifier(job.name, names.HEAD),
     }
-    where = f"{job.namespace}/{name}"
-    verb = "Create" if draft.observed.view.get(SERVICE, job.namespace, name) is None else "Update"
-    return Apply(
-        kind=SERVICE,
-        namespace=job.namespace,
-        name=name,
-        body=body,
-        done=Event("CreatedService", f"Created the service {where}", action="Create"),
-        updated=Event("UpdatedService", f"Updated the service {where}", action="Update"),
-        failed=lambda error: Event(
-            f"FailedTo{verb}Service", f"Failed to {verb.lower()} the service {where}, {error}", "Warning", verb
-        ),
-        optional=True,
-    )
+    exists = draft.observed.view.get(SERVICE, job.namespace, name) is not None
+    return apply_service(job.namespace, body, exists=exists, optional=True)

@@ -15,9 +15,10 @@ from kuberay.api.objects import Child, RayObject
 from kuberay.plan.build.context import owner_reference
 from kuberay.plan.build.serve_services import service_head_service, service_serve_service
 from kuberay.plan.build.services import NO_SERVE_PORT, changes_headless, keep_form
-from kuberay.plan.model import Apply, Event, Manifest, Patch, Write
+from kuberay.plan.model import Apply, Manifest, Patch, Write
 from kuberay.plan.service.draft import ACTIVE, Draft
 from kuberay.plan.service.sides import Side, both_sides, side_of
+from kuberay.plan.service_apply import apply_service
 
 
 def serve_service_name(draft: Draft) -> str:
@@ -127,23 +128,9 @@ def _live(draft: Draft, name: str) -> Child | None:
 
 
 def _apply(draft: Draft, body: dict[str, Any]) -> Apply:
-    name = body["metadata"]["name"]
-    live = _live(draft, name)
+    live = _live(draft, body["metadata"]["name"])
     _keep_form(draft, body, live.body() if live is not None else None)
-    where = f"{draft.obj.namespace}/{name}"
-    verb = "Create" if live is None else "Update"
-    return Apply(
-        kind=SERVICE,
-        namespace=draft.obj.namespace,
-        name=name,
-        body=body,
-        done=Event("CreatedService", f"Created the service {where}", action="Create"),
-        updated=Event("UpdatedService", f"Updated the service {where}", action="Update"),
-        failed=lambda error: Event(
-            f"FailedTo{verb}Service", f"Failed to {verb.lower()} the service {where}, {error}", "Warning", verb
-        ),
-        guarded=True,
-    )
+    return apply_service(draft.obj.namespace, body, exists=live is not None, guarded=True)
 
 
 def _keep_form(draft: Draft, body: dict[str, Any], live: Mapping[str, Any] | None) -> None:
