@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
 import pytest
-from aiohttp import web
 from aiohttp.test_utils import TestServer
 from kuberay.ray.dashboard import (
     Activity,
@@ -21,47 +18,12 @@ from kuberay.ray.dashboard import (
 from kuberay.ray.http import DIRECT_TIMEOUT, PROXY_TIMEOUT, HttpDashboardClient
 from kuberay.ray.jobinfo import parse_job_info
 
-
-class Played:
-    """Answers by (method, path); remembers what was asked."""
-
-    def __init__(self) -> None:
-        self.answers: dict[tuple[str, str], tuple[int, str]] = {}
-        self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
-        self.delay = 0.0
-
-    async def handle(self, request: web.Request) -> web.Response:
-        body = await request.read()
-        self.requests.append((request.method, request.raw_path, dict(request.headers), body))
-        await asyncio.sleep(self.delay)
-        status, text = self.answers.get((request.method, request.raw_path), (404, "not here"))
-        return web.Response(status=status, text=text)
+from core.tests.ray.played import Played
 
 
 @pytest.fixture
 async def played() -> Played:
     return Played()
-
-
-@pytest.fixture
-async def server(played: Played) -> AsyncIterator[TestServer]:
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", played.handle)
-    server = TestServer(app)
-    await server.start_server()
-    yield server
-    await server.close()
-
-
-@pytest.fixture
-async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession() as opened:
-        yield opened
-
-
-@pytest.fixture
-def client(session: aiohttp.ClientSession) -> HttpDashboardClient:
-    return HttpDashboardClient(session)
 
 
 @pytest.fixture

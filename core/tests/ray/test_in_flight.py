@@ -110,12 +110,6 @@ async def address(node: Node) -> AsyncIterator[str]:
     await server.close()
 
 
-@pytest.fixture
-async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession() as opened:
-        yield opened
-
-
 async def test_a_node_is_asked(session: aiohttp.ClientSession, node: Node, address: str) -> None:
     found = await HttpDashboardClient(session).requests_in_flight(address, "ns", "pod")
     assert found is not None

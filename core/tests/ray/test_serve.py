@@ -2,62 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import aiohttp
 import orjson
 import pytest
-from aiohttp import web
 from aiohttp.test_utils import TestServer
 from kuberay.ray.dashboard import DashboardRefusedError, DashboardTarget, DashboardUnreachableError
 from kuberay.ray.http import CONFIG_TIMEOUT, HttpDashboardClient
 from kuberay.ray.serve import parse_serve_details
 
+from core.tests.ray.played import Played
+
 PATH = "/api/serve/applications/"
 GET = f"{PATH}?api_type=declarative"
 
 
-class Played:
-    """Answers every request alike; remembers what was asked."""
-
-    def __init__(self) -> None:
-        self.answer = (200, b"{}")
-        self.requests: list[tuple[str, str, dict[str, str], bytes]] = []
-        self.delay = 0.0
-
-    async def handle(self, request: web.Request) -> web.Response:
-        self.requests.append((request.method, request.raw_path, dict(request.headers), await request.read()))
-        await asyncio.sleep(self.delay)
-        status, body = self.answer
-        return web.Response(status=status, body=body)
-
-
 @pytest.fixture
 async def played() -> Played:
-    return Played()
-
-
-@pytest.fixture
-async def server(played: Played) -> AsyncIterator[TestServer]:
-    app = web.Application()
-    app.router.add_route("*", "/{path:.*}", played.handle)
-    server = TestServer(app)
-    await server.start_server()
-    yield server
-    await server.close()
-
-
-@pytest.fixture
-async def session() -> AsyncIterator[aiohttp.ClientSession]:
-    async with aiohttp.ClientSession() as opened:
-        yield opened
-
-
-@pytest.fixture
-def client(session: aiohttp.ClientSession) -> HttpDashboardClient:
-    return HttpDashboardClient(session)
+    return Played((200, b"{}"))
 
 
 @pytest.fixture
