@@ -576,3 +576,51 @@ def test_a_worker_that_serve_does_not_use_yet_holds_nothing_up(
     tiny.reconcile()
     tiny.reconcile()
     assert (images(tiny) == ["new", "new"]) == goes_on
+
+
+def run_worker(tiny: Any, name: str, *, ready: bool) -> None:
+    """The worker runs; Serve has a replica on it, or none yet."""
+    tiny.set_pod(name, phase="Running", ready=ready)
+    tiny.pods[name]["status"]["containerStatuses"] = [
+        {
+            "name": "ray-worker",
+            "ready": ready,
+            "restartCount": 0,
+            "state": {"running": {"startedAt": tiny.now.strftime("%Y-%m-%dT%H:%M:%SZ")}},
+        }
+    ]
+
+
+@pytest.mark.parametrize("consent", [False, True])
+def test_the_head_of_a_service_stays_until_a_worker_serves(
+    kubernetes: Any, cluster: Any, group: Any, consent: bool
+) -> None:
+    """GCS fault tolerance keeps what runs on workers: where none serves, the head is all there is."""
+    body = rolling(cluster, [group("crew", 1)], strategy={"allowHeadRestart": True} if consent else None)
+    body["metadata"].update(
+        labels={"ray.io/originated-from-crd": "RayService"}, annotations={"ray.io/ft-enabled": "true"}
+    )
+    tiny = kubernetes(body)
+    tiny.settle()
+    old_head = tiny.head["metadata"]["name"]
+    tiny.edit(image(NEW))
+    tiny.edit(head_image(NEW))
+    for _ in range(6):
+        tiny.reconcile()
+    (worker,) = tiny.workers
+    assert images(tiny) == ["new"]
+    run_worker(tiny, worker, ready=False)
+    tiny.now += timedelta(seconds=3600)
+    tiny.reconcile()
+    assert (old_head in tiny.pods) == (not consent)
+    if not consent:
+        told = tiny.condition("RollingUpgrade")["message"]
+        assert "spec.upgradeStrategy.allowHeadRestart" in told
+        assert "one of which must serve beside it" in told
+        tiny.writes.clear()
+        tiny.reconcile()
+        assert tiny.writes == []
+        run_worker(tiny, worker, ready=True)
+    tiny.settle()
+    assert tiny.head["spec"]["containers"][0]["image"] == NEW
+    assert tiny.condition("RollingUpgrade") is None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kuberay.api.cluster import RayClusterSpec
-from kuberay.api.kinds import JOB, POD, ROLE, ROLE_BINDING, SECRET, SERVICE, SERVICE_ACCOUNT, Kind
+from kuberay.api.kinds import JOB, NETWORK_POLICY, POD, ROLE, ROLE_BINDING, SECRET, SERVICE, SERVICE_ACCOUNT, Kind
 from kuberay.hooks.calls import PluginFailure
 from kuberay.hooks.types import FinishContext, OwnerContext, Wait
 from kuberay.plan.cluster.deletions import failure

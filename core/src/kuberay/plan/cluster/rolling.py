@@ -93,7 +93,7 @@ def works(cluster: ClusterPass, pod: Pod) -> bool:
     Without one no proxy runs beside it, and it is not ready; but Serve gives it one only when an older worker goes."""
     if is_ready(pod):
         return True
-    if cluster.observed.obj.metadata.labels.get(LABEL_ORIGIN_CRD) != RAYSERVICE.kind or pod.status.phase != "Running":
+    if not is_of_rayservice(cluster) or pod.status.phase != "Running":
         return False
     statuses = pod.status.container_statuses
     started = [status.state.running.started_at for status in statuses if status.state.running is not None]
@@ -104,6 +104,11 @@ def works(cluster: ClusterPass, pod: Pod) -> bool:
         cluster.due.append(IDLE_AFTER - runs)
         return False
     return True
+
+
+def is_of_rayservice(cluster: ClusterPass) -> bool:
+    """Whether a RayService made the cluster."""
+    return cluster.observed.obj.metadata.labels.get(LABEL_ORIGIN_CRD) == RAYSERVICE.kind
 
 
 def bounds(strategy: UpgradeStrategy, desired: int) -> tuple[int, int]:

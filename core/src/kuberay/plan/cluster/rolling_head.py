@@ -14,7 +14,7 @@ from kuberay.plan.cluster.deletions import outdated_head
 from kuberay.plan.cluster.head import stays_without_head
 from kuberay.plan.cluster.pod_decision import ClusterPass, PodDecision
 from kuberay.plan.cluster.pod_health import is_over, is_ready
-from kuberay.plan.cluster.rolling import works
+from kuberay.plan.cluster.rolling import is_going, is_of_rayservice, works
 
 
 def roll_head(cluster: ClusterPass, decision: PodDecision) -> None:
@@ -23,7 +23,7 @@ def roll_head(cluster: ClusterPass, decision: PodDecision) -> None:
     if head is None or head.deleting or not cluster.may_replace or refused(cluster, head):
         return
     # A head that does not work may keep new workers from becoming ready: waiting for those would be for ever.
-    if not is_ready(head) or not _workers_first(cluster, decision):
+    if not is_ready(head) or not (_workers_first(cluster, decision) or serves_alone(cluster)):
         decision.delete.append(outdated_head(head))
 
 
@@ -56,6 +56,19 @@ def refusal(spec: RayClusterSpec, annotations: Mapping[str, str], *, stays: bool
         "without GCS fault tolerance a restart of the head ends all that runs in the cluster: set "
         "spec.upgradeStrategy.allowHeadRestart to true, or delete the head pod, to have it replaced"
     )
+
+
+def serves_alone(cluster: ClusterPass) -> bool:
+    """Whether the end of the head would leave a RayService without a pod that serves, and nobody agreed to that.
+
+    GCS fault tolerance keeps what runs on workers. It is no help where Serve has replicas on the head only, or where the
+    one worker that had some has just been replaced.
+    """
+    strategy = cluster.form.spec.upgrade_strategy
+    if not is_of_rayservice(cluster) or (strategy is not None and strategy.allow_head_restart):
+        return False
+    workers = (pod for pods in cluster.children.groups.values() for pod in pods)
+    return not any(is_ready(pod) and not is_going(pod) for pod in workers)
 
 
 def _workers_first(cluster: ClusterPass, decision: PodDecision) -> bool:

@@ -19,13 +19,17 @@ from kuberay.plan.cluster.pod_health import is_over, is_ready
 from kuberay.plan.cluster.pod_trouble import find_trouble
 from kuberay.plan.cluster.resize import REFUSED, why_not_yet
 from kuberay.plan.cluster.rolling import is_going, works
-from kuberay.plan.cluster.rolling_head import outdated_head_pod, refused
+from kuberay.plan.cluster.rolling_head import outdated_head_pod, refused, serves_alone
 from kuberay.plan.model import Event
 
 PROGRESSING = "Progressing"
 STUCK = "Stuck"
 _FINAL = ("Invalid", "Forbidden", "BadRequest", "MethodNotAllowed")
 """What the API server would say again."""
+_SERVES_ALONE = (
+    "Serve runs no replica on a worker yet; where it never will, set spec.upgradeStrategy.allowHeadRestart to true, or "
+    "delete the head pod, and accept that nothing serves until the new head does"
+)
 HEAD_RESTART_NOT_ALLOWED = "HeadRestartNotAllowed"
 
 
@@ -74,7 +78,9 @@ def _set_head_outdated(conditions: Conditions, stays: str) -> list[Event]:
 
 def _head(cluster: ClusterPass, head: Pod | None, why: str) -> Iterator[str]:
     if head is not None and not why:
-        yield "the head is replaced when all workers are ready"
+        yield "the head is replaced when all workers are ready" + (
+            f", one of which must serve beside it: {_SERVES_ALONE}" if serves_alone(cluster) else ""
+        )
     elif any(pod.name in cluster.resizing for pod in cluster.children.heads):
         yield "CPU and memory of the head are being changed in place"
 
