@@ -10,20 +10,20 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from kuberay.api.condition_reference import RAYJOB, find_entry
-from kuberay.api.conditions import FALSE, TRUE, JobCondition, find_condition
+from kuberay.api.condition_reference import RAYJOB
+from kuberay.api.conditions import FALSE, JobCondition, find_condition
 from kuberay.api.job import JobDeploymentStatus, JobFailedReason, JobSubmissionMode
 from kuberay.api.names import MANAGED_BY
 from kuberay.api.objects import RayObject
 from kuberay.cli.why_ahead import look_ahead
 from kuberay.cli.why_cluster import explain_cluster, warnings_of
+from kuberay.cli.why_conditions import conditions_that_hold, last_lines
 from kuberay.cli.why_job_state import SeenJob, where_it_stands
 from kuberay.cli.why_reading import conditions_of, time_in
 from kuberay.cli.why_report import Finding, Report, Step
 from kuberay.cli.why_submitter import job_findings, job_step, pod_lines, sidecar_step
 
 State = JobDeploymentStatus
-_MESSAGE_LINES = 12
 _TOLD_APART = frozenset(
     {
         JobCondition.ACCEPTED,
@@ -75,7 +75,7 @@ def explain_job(seen: SeenJob, now: datetime) -> Report:
         report.findings += _refusals(refusal, stops=state in ("", State.VALIDATION_FAILED))
     elif state == State.VALIDATION_FAILED:
         report.findings.append(Finding(str(status.get("message")), "Invalid", None, "terminal", "Correct the field."))
-    report.findings += _conditions_that_hold(obj)
+    report.findings += conditions_that_hold(RAYJOB, obj, _TOLD_APART)
     if not status:
         report.findings.append(_not_looked_at(obj))
     report.state, report.summary = where_it_stands(seen, state)
@@ -97,14 +97,14 @@ def _add_findings(seen: SeenJob, report: Report, state: str, now: datetime) -> N
     if state == State.WAITING:
         report.findings.append(_how_to_tell_the_id(obj))
     if state == State.FAILED:
-        message = _last_lines(str(status.get("message") or "no message was left"))
+        message = last_lines(str(status.get("message") or "no message was left"))
         advice = (
             _OVER.get(JobFailedReason(status["reason"]), "") if status.get("reason") in set(JobFailedReason) else ""
         )
         since = time_in(status.get("endTime"))
         report.findings.append(Finding(message, str(status.get("reason") or ""), since, "terminal", advice))
     elif state in (State.RUNNING, State.RETRYING) and status.get("message"):
-        report.chain.append(Step("Ray's last words", _last_lines(str(status["message"]))))
+        report.chain.append(Step("Ray's last words", last_lines(str(status["message"]))))
     failing = time_in(status.get("jobStatusCheckFailureStartTime"))
     if failing is not None and state in (State.INITIALIZING, State.RUNNING):
         who = (
@@ -207,20 +207,6 @@ def _add_chain(seen: SeenJob, report: Report) -> None:
     report.chain += words
 
 
-def _conditions_that_hold(obj: RayObject) -> list[Finding]:
-    findings = []
-    for condition in conditions_of(obj):
-        type_ = str(condition.get("type"))
-        if condition.get("status") != TRUE or type_ in _TOLD_APART:
-            continue
-        reason = str(condition.get("reason", ""))
-        entry = find_entry(RAYJOB, type_, TRUE, reason)
-        what = str(condition.get("message") or (entry.meaning if entry is not None else type_))
-        lasting, advice = (entry.lasting, entry.advice) if entry is not None else ("", "")
-        findings.append(Finding(what, reason, time_in(condition.get("lastTransitionTime")), lasting, advice))
-    return findings
-
-
 def _refusals(condition: Mapping[str, Any], *, stops: bool) -> list[Finding]:
     message, since = str(condition.get("message", "")), time_in(condition.get("lastTransitionTime"))
     advice = "Correct the field." if stops else "Correct the field; what runs goes on as it was."
@@ -249,7 +235,3 @@ def _explain_deletion(obj: RayObject, report: Report) -> None:
             "it; check that the operator runs. Others: whoever set them."
         )
         report.findings.append(Finding(what, "Finalizers", obj.metadata.deletion_timestamp, "transient", advice))
-
-
-def _last_lines(text: str) -> str:
-    return "\n     ".join(text.strip().splitlines()[-_MESSAGE_LINES:])

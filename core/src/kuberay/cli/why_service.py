@@ -23,6 +23,7 @@ from kuberay.api.objects import RayObject
 from kuberay.api.service import ServeApplicationStatus, ServeDeploymentStatus
 from kuberay.cli.service_world import SIDES
 from kuberay.cli.why_cluster import Seen, explain_cluster, warnings_of
+from kuberay.cli.why_conditions import conditions_that_hold, last_lines
 from kuberay.cli.why_reading import conditions_of, time_in
 from kuberay.cli.why_report import Finding, Report, Step
 from kuberay.cli.why_service_ahead import look_ahead
@@ -43,8 +44,6 @@ _ANNOTATIONS = {
     ANNOTATION_UPGRADE_PAUSED: "no upgrade moves or ends",
     ANNOTATION_UPGRADE_ABORTED: "an upgrade goes back, and no other RayCluster is prepared",
 }
-_LONGEST_MESSAGE = 12
-"""Lines of what Serve says about an application."""
 
 
 def explain_service(seen: SeenService, now: datetime) -> Report:
@@ -66,7 +65,7 @@ def explain_service(seen: SeenService, now: datetime) -> Report:
         report.ahead, report.then, waiting = look_ahead(seen, seen.rules)
     of_clusters = _about_the_clusters(seen, report, now)
     known = {finding.reason for finding in of_clusters} | (_OF_ITS_CLUSTERS if of_clusters else set())
-    told = [finding for finding in _conditions_that_hold(obj) if finding.reason not in known]
+    told = [finding for finding in conditions_that_hold(RAYSERVICE, obj, _TOLD_APART) if finding.reason not in known]
     report.findings += [*_not_looked_at(obj), *_refusals(obj), *told, *_applications(seen, told), *of_clusters]
     if waiting and report.state not in _AT_REST and not _is_told(waiting, report.findings):
         report.findings.append(Finding(f"{waiting[:1].upper()}{waiting[1:]}.", "Waiting", None, "transient"))
@@ -122,23 +121,6 @@ def _refusals(obj: RayObject) -> Iterator[Finding]:
     yield Finding(str(ready.get("message") or entry.meaning), reason, since, entry.lasting, entry.advice)
 
 
-def _conditions_that_hold(obj: RayObject) -> Iterator[Finding]:
-    told: set[str] = set()
-    for condition in conditions_of(obj):
-        type_ = str(condition.get("type"))
-        if condition.get("status") != TRUE or type_ in _TOLD_APART:
-            continue
-        reason = str(condition.get("reason", ""))
-        entry = find_entry(RAYSERVICE, type_, TRUE, reason)
-        what = _last_lines(str(condition.get("message") or (entry.meaning if entry is not None else type_)))
-        lasting, advice = (entry.lasting, entry.advice) if entry is not None else ("", "")
-        if what in told:
-            # A plugin that is missing is a condition of its own, and what the service waits for.
-            continue
-        told.add(what)
-        yield Finding(what, reason, time_in(condition.get("lastTransitionTime")), lasting, advice)
-
-
 def _applications(seen: SeenService, known: list[Finding]) -> list[Finding]:
     """Those that do not run, with Serve's own words, unless a condition has told of them."""
     findings = []
@@ -146,7 +128,7 @@ def _applications(seen: SeenService, known: list[Finding]) -> list[Finding]:
         state = str(app.get("status") or "unknown")
         if state == ServeApplicationStatus.RUNNING or any(f"application {name} " in each.what for each in known):
             continue
-        words = _last_lines(str(app.get("message") or ""))
+        words = last_lines(str(app.get("message") or ""))
         what = f"application {name} of RayCluster {cluster} is {state}{f': {words}' if words else ''}"
         of_deployments = _deployments(app)
         if of_deployments:
@@ -257,7 +239,3 @@ def _explain_deletion(seen: SeenService, report: Report) -> None:
         )
         report.findings.append(Finding(what, "Finalizers", obj.metadata.deletion_timestamp, "transient", advice))
     report.chain = [Step(f"RayCluster {cluster.obj.name}", _cluster_state(seen, cluster)) for cluster in seen.clusters]
-
-
-def _last_lines(text: str) -> str:
-    return re.sub(r"\n\s*", "\n     ", "\n".join(text.strip().splitlines()[-_LONGEST_MESSAGE:]))

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 from kuberay.api.kinds import RAYSERVICE
-from kuberay.api.names import ANNOTATION_UPGRADE_ABORTED, ANNOTATION_UPGRADE_PAUSED
+from kuberay.api.names import ANNOTATION_DELETE_DRAINED, ANNOTATION_UPGRADE_ABORTED, ANNOTATION_UPGRADE_PAUSED
 
 from kuberay_testkit.builders import IMAGE, build_cluster_spec, build_group, build_rayservice
 from kuberay_testkit.sim.serve import FAILS, SECONDS
@@ -37,6 +37,8 @@ class ServiceStory(ServiceTroubles):
         "choose_strategy": 2,
         "change_delay": 1,
         "exclude_head": 1,
+        "delete_when_drained": 1,
+        "name_front": 1,
         "refuse": 1,
         "break_config": 1,
         "fail_config": 1,
@@ -212,6 +214,19 @@ class ServiceStory(ServiceTroubles):
         if self.spec.get("upgradeStrategy", {}).get("type") not in ("Rolling", INCREMENTAL):
             self._set(at, "exclude the head of", excludeHeadPodFromServeSvc=self.random.random() < 0.5)
 
+    def delete_when_drained(self, at: float, until: float) -> None:
+        """An old cluster need not be kept for all of its delay; for a while, or from now on."""
+        self._annotate(at, "let go early the old clusters of", ANNOTATION_DELETE_DRAINED, "true")
+        if self.random.random() < 0.5:
+            later = self._later(at, until, 5, 60)
+            self._annotate(later, "no longer let go early the old clusters of", ANNOTATION_DELETE_DRAINED, None)
+
+    def name_front(self, at: float, _until: float) -> None:
+        """Another name for the Service that its users ask, or the usual one again."""
+        name = self.random.choice((f"{self.name}-front", None))
+        front = {"metadata": {"name": name}} if name else None
+        self._try(at, "name the serve service of", lambda world: self._patch(world, {"spec": {"serveService": front}}))
+
     def refuse(self, at: float, until: float) -> None:
         """An edit that is refused, and corrected a while later."""
         self._try(
@@ -285,6 +300,7 @@ _PLAIN = (
     "refuse",
     "break_config",
     "fail_config",
+    "delete_when_drained",
     "pause",
     "abort",
 )
