@@ -1,4 +1,4 @@
-"""What is kept of an EndpointSlice: who is ready (spec rayservice.md 5.3)."""
+"""What is kept of an EndpointSlice: who is ready (spec rayservice.md 5.3); and of a Secret: nothing but that it is there."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import msgspec
 import orjson
 import pytest
-from kuberay.api.kinds import ENDPOINT_SLICE
-from kuberay.api.objects import EndpointSlice, decode, from_dict
+from kuberay.api.kinds import ENDPOINT_SLICE, SECRET
+from kuberay.api.objects import Child, EndpointSlice, Secret, decode, from_dict
 
 LABELS = {"kubernetes.io/service-name": "rs-serve-svc", "ray.io/originated-from-crd": "RayService"}
 
@@ -63,3 +63,24 @@ def test_an_endpointslice_without_endpoints_is_one() -> None:
     found = decode(ENDPOINT_SLICE, orjson.dumps(given))
     assert isinstance(found, EndpointSlice)
     assert found.ready == frozenset()
+
+
+@pytest.mark.parametrize("labels", [{}, {"ray.io/cluster": "rc"}])
+def test_the_content_of_a_secret_is_not_kept(labels: dict[str, str]) -> None:
+    metadata = {
+        "name": "s",
+        "labels": labels,
+        "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "hush"},
+    }
+    secret = from_dict(SECRET, {"metadata": metadata, "data": {"token": "aHVzaA=="}, "stringData": {"token": "hush"}})
+    assert isinstance(secret, Secret)
+    kept = msgspec.json.encode(secret)
+    assert b"hush" not in kept
+    assert b"aHVzaA" not in kept
+
+
+def test_a_secret_that_a_plugin_made_can_be_read_back() -> None:
+    body = {"metadata": {"name": "s", "labels": {"ray.io/plugin": "mtls"}}, "data": {"seed": "aHVzaA=="}}
+    secret = decode(SECRET, orjson.dumps(body))
+    assert isinstance(secret, Child)
+    assert secret.body() == body

@@ -76,6 +76,25 @@ def test_rbac_is_printed_for_the_plugins_asked_for() -> None:
     assert groups(gang) - groups(plain) == {"scheduling.volcano.sh"}
 
 
+def test_rbac_of_what_a_gate_or_the_configuration_file_turns_on(write: Any) -> None:
+    file = write(
+        {
+            "apiVersion": "config.ray.io/v1alpha1",
+            "kind": "Configuration",
+            "featureGates": {"RayClusterNetworkPolicy": True},
+            "useKubernetesProxy": True,
+        }
+    )
+
+    def resources(*arguments: str) -> set[str]:
+        (role,) = [d for d in documents(kuberay("rbac", *arguments)) if d["kind"] == "ClusterRole"]
+        return {resource for rule in role["rules"] for resource in rule["resources"]}
+
+    plain = resources()
+    assert resources("--feature-gates", "RayClusterNetworkPolicy=true") - plain == {"networkpolicies"}
+    assert resources("--config", file) - plain == {"networkpolicies", "services/proxy", "pods/proxy"}
+
+
 def test_rbac_per_namespace() -> None:
     made = documents(kuberay("rbac", "--watch-namespace", "a,b"))
     assert not [document for document in made if document["kind"].startswith("Cluster")]
@@ -87,6 +106,7 @@ def test_rbac_per_namespace() -> None:
     [
         (["rbac", "--batch-scheduler", "slurm"], "batchScheduler is 'slurm'"),
         (["rbac", "--plugins", "no-such"], "no-such"),
+        (["rbac", "--feature-gates", "NoSuch=true"], "unknown feature gate 'NoSuch'"),
         (["plugins", "--config", "/does/not/exist"], "Cannot read the configuration file /does/not/exist"),
     ],
 )
@@ -114,7 +134,41 @@ def test_plugins_are_listed_for_machines_and_people() -> None:
 def test_plugins_follow_the_configuration(write: Any) -> None:
     config = write("apiVersion: config.ray.io/v1alpha1\nkind: Configuration\nplugins: {enabled: [volcano]}\n")
     rows = {row["name"]: row["enabled"] for row in json.loads(kuberay("plugins", "--json", "--config", config).stdout)}
-    assert rows == {"autoscaler-v2": False, "gateway-upgrade": False, "mtls": False, "volcano": True}
+    assert [name for name, on in rows.items() if on] == ["volcano"]
+    assert {"autoscaler-v2", "gateway-upgrade", "mtls"} <= rows.keys()
+
+
+def test_plugins_tell_the_hook_api_they_work_with_and_their_gates() -> None:
+    rows = {row["name"]: row for row in json.loads(kuberay("plugins", "--json", "--plugins", "mtls").stdout)}
+    assert rows["mtls"]["api"] == ">=1.0,<2.0"
+    assert rows["mtls"]["gates"] == ["RayClusterMTLS"]
+    assert (rows["volcano"]["api"], rows["volcano"]["installed"]) == ("", True)
+
+
+def test_gates_are_listed_for_machines_and_people(write: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERAY_FEATURE_GATES", "SidecarSubmitterRestart=true")
+    config = write(
+        "apiVersion: config.ray.io/v1alpha1\nkind: Configuration\nfeatureGates: {RayCronJob: true, KubernetesWAS: true}\n"
+    )
+    told = kuberay("gates", "--json", "--config", config, "--feature-gates", "RayCronJob=false")
+    rows = {row["gate"]: row for row in json.loads(told.stdout)}
+    values = {name for name, row in rows.items() if row["value"] and not row["default"]}
+    assert values == {"KubernetesWAS", "SidecarSubmitterRestart"}
+    assert rows["RayClusterMTLS"]["owner"] == "mtls"
+    table = kuberay("gates", "--config", config)
+    (heading, *lines) = [line.split() for line in table.stdout.splitlines()]
+    assert heading == ["GATE", "STAGE", "DEFAULT", "VALUE", "OWNER", "INSTALLED", "ON"]
+    assert ["KubernetesWAS", "ALPHA", "false", "true", "nobody", "no", "no"] in lines
+    assert ["RayClusterNetworkPolicy", "ALPHA", "false", "false", "networkpolicy", "yes", "no"] in lines
+    assert table.stderr == (
+        "kuberay: feature gate KubernetesWAS is on and has no effect: nothing in this release serves it\n"
+    )
+
+
+def test_gates_that_the_operator_would_refuse_are_refused() -> None:
+    result = kuberay("gates", "--feature-gates", "NoSuch=true")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("kuberay: unknown feature gate 'NoSuch' (known: ")
 
 
 def test_render_prints_every_child(write: Any) -> None:

@@ -186,7 +186,8 @@ async def test_a_silent_watch_is_cut_and_nothing_is_missed() -> None:
 
 
 @in_virtual_time
-async def test_a_kind_that_is_not_served_is_waited_for() -> None:
+async def test_a_kind_that_is_not_served_is_waited_for(caplog: pytest.LogCaptureFixture) -> None:
+    """VO-06: and that is told once."""
     world = World(scope=Scope(RAYCLUSTER))
     world.server.unregister(RAYCLUSTER)
     await world.start()
@@ -194,6 +195,9 @@ async def test_a_kind_that_is_not_served_is_waited_for() -> None:
     assert not world.informer.served
     await asyncio.sleep(600)
     assert world.asked("list") < 60, "backing off"
+    assert not world.store.serves(RAYCLUSTER)
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert told == ["rayclusters.ray.io is not served by this cluster; its CRD is waited for"]
     world.server.register(RAYCLUSTER)
     world.server.create(
         {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": "rc"}, "spec": {}},

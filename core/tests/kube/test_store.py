@@ -267,3 +267,14 @@ def test_a_version_from_before_a_marked_delete_does_not_bring_the_object_back_to
     found = store.get(POD, "ns", "a")
     assert found is not None
     assert not found.deleting
+
+
+def test_a_kind_that_was_served_once_counts_as_served() -> None:
+    store = Store()
+    assert store.serves(SERVICE), "nothing is known of it"
+    store.note_served(SERVICE, False)
+    assert not store.serves(SERVICE)
+    assert store.serves(POD)
+    store.note_served(SERVICE, True)
+    store.note_served(SERVICE, False)
+    assert store.serves(SERVICE)

@@ -9,7 +9,7 @@ import orjson
 import pytest
 from kuberay.api.kinds import ROLE, SECRET, SERVICE
 from kuberay.kube.client import Client
-from kuberay.kube.sync import Synced, in_sync
+from kuberay.kube.sync import Synced, in_sync, without_emptied
 from kuberay_testkit.sim.server import SimServer
 from kuberay_testkit.sim.transport import SimTransport
 from kuberay_testkit.sim.virtual import in_virtual_time
@@ -205,6 +205,34 @@ def test_kinds_without_a_spec_are_compared_too() -> None:
     live = server.peek(ROLE, "ns", "r")
     assert live is not None
     assert not in_sync(role, live), "nobody may add to a list that is ours as a whole"
+
+
+RESOURCES = {"cpu": "3", "memory": "3Gi"}
+EMPTIED: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any]]] = {
+    "a map that was ours": ({"n": 3, "m": RESOURCES}, {"n": 0, "m": {}}, {"n": 0}),
+    "a map that was empty before": ({"n": 3, "m": {}}, {"n": 0, "m": {}}, {"n": 0, "m": {}}),
+    "a map that is new": ({"n": 3}, {"n": 0, "m": {}}, {"n": 0, "m": {}}),
+    "a map inside another": ({"n": 3, "m": {"x": RESOURCES}}, {"n": 0, "m": {"x": {}}}, {"n": 0}),
+    "a map beside another": ({"m": {"x": RESOURCES, "y": 1}}, {"m": {"x": {}, "y": 1}}, {"m": {"y": 1}}),
+    "a map that is not empty": ({"n": 3, "m": RESOURCES}, {"n": 1, "m": {"cpu": "1"}}, {"n": 1, "m": {"cpu": "1"}}),
+}
+
+
+@pytest.mark.parametrize("case", EMPTIED)
+def test_a_map_that_becomes_empty_is_left_out(case: str) -> None:
+    """Applied as it is, the API server makes null of it and refuses that (`case_apply_of_a_map_that_became_empty`)."""
+    before, after, sent = EMPTIED[case]
+    group = {
+        "apiVersion": "scheduling.volcano.sh/v1beta1",
+        "kind": "PodGroup",
+        "metadata": {"name": "g", "namespace": "ns"},
+    }
+    server = SimServer()
+    live = server.apply({**group, "spec": before}, manager="kuberay-operator")
+    wanted = {**group, "spec": after}
+    assert without_emptied(wanted, live)["spec"] == sent
+    stored = server.apply(dict(without_emptied(wanted, live)), manager="kuberay-operator")
+    assert in_sync(wanted, stored), "and then it is in sync, so nothing is written again"
 
 
 @in_virtual_time

@@ -74,6 +74,9 @@ def test_an_object_concerns_itself_and_its_controller(
         (SECRET, [], ["RayCluster ns/rc"]),
         (PERSISTENT_VOLUME_CLAIM, [], ["RayCluster ns/rc"]),
         (SECRET, [owner(RAYCLUSTER, "other")], ["RayCluster ns/other"]),
+        # It goes with a pod of the cluster; one that is another's concern is not the cluster's.
+        (SECRET, [owner(POD, "rc-head")], ["RayCluster ns/rc"]),
+        (SECRET, [owner(JOB, "j")], []),
         (SERVICE, [], []),
     ],
 )

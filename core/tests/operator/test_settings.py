@@ -196,13 +196,50 @@ def test_the_four_schedulers_turn_on_the_plugin_of_that_name(name: str) -> None:
     assert optional == set(DEFAULT_PLUGINS)
 
 
-@pytest.mark.parametrize("name", ["default", "unknown-scheduler-name", "kubernetes-was-v1alpha2", "Volcano"])
-def test_other_schedulers_are_refused(name: str) -> None:
-    """O9"""
-    assert refusal(batch_scheduler=name) == (
-        f"flags: batchScheduler is {name!r}, which no plugin provides; use one of volcano, yunikorn, "
-        "scheduler-plugins, kai-scheduler."
-    )
+def test_any_plugin_may_be_named_as_the_scheduler() -> None:
+    """Whether it is one shows when plugins are loaded (core/tests/plugins/test_schedulers.py)."""
+    assert load_settings("", {"batch_scheduler": "theirs"}).enabled_plugins()[0] == [*DEFAULT_PLUGINS, "theirs"]
+
+
+GATES = {
+    "text": ("featureGates: RayCronJob=true", {}, "", "RayCronJob=true"),
+    "mapping": ("featureGates: {RayCronJob: true, AllBeta: false}", {}, "", "RayCronJob=true,AllBeta=false"),
+    "list of the chart": ("featureGates: [{name: RayCronJob, enabled: true}]", {}, "", "RayCronJob=true"),
+    "file, variable, flag": (
+        "featureGates: A=true",
+        {"feature_gates": "A=false"},
+        "A=true,B=true",
+        "A=true,A=true,B=true,A=false",
+    ),
+    "variable alone": ("", {}, "B=true", "B=true"),
+}
+
+
+@pytest.mark.parametrize("case", GATES)
+def test_feature_gates_of_all_sources_count_and_the_flag_is_last(
+    write: Any, monkeypatch: pytest.MonkeyPatch, case: str
+) -> None:
+    text, flags, variable, together = GATES[case]
+    monkeypatch.setenv("KUBERAY_FEATURE_GATES", variable)
+    assert load_settings(write(HEAD + text), flags).feature_gates == together
+
+
+def test_feature_gates_of_the_environment_count_without_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBERAY_FEATURE_GATES", "A=true")
+    assert load_settings("", {}).feature_gates == "A=true"
+    assert load_settings("", {"feature_gates": "A=false"}).feature_gates == "A=true,A=false"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("featureGates: {RayCronJob: on please}", "featureGates: RayCronJob is 'on please', and must be true or false"),
+        ("featureGates: [RayCronJob]", "featureGates: each item must have name and enabled"),
+        ("featureGates: 5", "featureGates: Input should be a valid string"),
+    ],
+)
+def test_feature_gates_of_another_form_are_refused(write: Any, text: str, sentence: str) -> None:
+    assert sentence in refusal(write(HEAD + text))
 
 
 def test_the_deprecated_scheduler_switch() -> None:
@@ -319,3 +356,28 @@ def test_the_process_environment_is_read(monkeypatch: pytest.MonkeyPatch) -> Non
 )
 def test_where_the_operator_lives(connection: str, variable: str, expected: str) -> None:
     assert own_namespace(connection, Environment(POD_NAMESPACE=variable)) == expected
+
+
+@pytest.mark.parametrize(
+    ("flags", "names"),
+    [
+        ({"feature_gates": "RayClusterNetworkPolicy=true"}, [*DEFAULT_PLUGINS, "networkpolicy"]),
+        (
+            {"feature_gates": "RayClusterMTLS=true,RayClusterNetworkPolicy=true"},
+            [*DEFAULT_PLUGINS, "networkpolicy", "mtls"],
+        ),
+        ({"feature_gates": "AllAlpha=true,RayClusterMTLS=false"}, [*DEFAULT_PLUGINS, "networkpolicy"]),
+        ({"feature_gates": "RayClusterNetworkPolicy=false"}, list(DEFAULT_PLUGINS)),
+        ({"feature_gates": "RayClusterNetworkPolicy=true", "plugins": {"enabled": []}}, ["networkpolicy"]),
+        (
+            {"feature_gates": "RayClusterNetworkPolicy=true", "plugins": {"enabled": ["networkpolicy"]}},
+            ["networkpolicy"],
+        ),
+    ],
+)
+def test_a_gate_that_means_nothing_without_its_plugin_turns_it_on(flags: dict[str, Any], names: list[str]) -> None:
+    """As far as it is installed: KubeRay has it built in. One that is listed must be there."""
+    found, optional = load_settings("", flags).enabled_plugins()
+    assert found == names
+    listed = (flags.get("plugins") or {}).get("enabled")
+    assert ("networkpolicy" in optional) is ("networkpolicy" in names and listed != ["networkpolicy"])

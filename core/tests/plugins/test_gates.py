@@ -64,3 +64,61 @@ def test_help_names_every_gate():
     lines = FeatureGates("", PLUGINS).describe()
     assert "Shiny=true|false (ALPHA - default=false): shines" in lines
     assert len(lines) == len(CORE_GATES) + 2 + 2
+
+
+def test_every_gate_of_the_spec_has_its_stage_default_and_owner():
+    """Spec plugins.md 14."""
+    rows = FeatureGates().report([], [])
+    assert {row.gate: (row.stage, row.default, row.owner) for row in rows} == {
+        "RayClusterStatusConditions": ("BETA", True, "core"),
+        "RayJobDeletionPolicy": ("BETA", True, "core"),
+        "RayMultiHostIndexing": ("BETA", True, "core"),
+        "RayServiceIncrementalUpgrade": ("BETA", True, "gateway-upgrade"),
+        "RayCronJob": ("ALPHA", False, "core"),
+        "SidecarSubmitterRestart": ("ALPHA", False, "core"),
+        "RayClusterNetworkPolicy": ("ALPHA", False, "networkpolicy"),
+        "GCSFaultToleranceEmbeddedStorage": ("ALPHA", False, "core"),
+        "RayClusterMTLS": ("ALPHA", False, "mtls"),
+        "RayClusterHistoryServer": ("ALPHA", False, "nobody"),
+        "KubernetesWAS": ("ALPHA", False, "nobody"),
+    }
+
+
+def test_who_serves_a_gate_and_whether_it_is_there():
+    gates = FeatureGates("Shiny=true", PLUGINS)
+    rows = {row.gate: row for row in gates.report(["mtls", "shiny"], ["shiny"])}
+    assert (rows["Shiny"].owner, rows["Shiny"].installed, rows["Shiny"].enabled, rows["Shiny"].value) == (
+        "shiny",
+        True,
+        True,
+        True,
+    )
+    assert (rows["RayClusterMTLS"].installed, rows["RayClusterMTLS"].enabled) == (True, False)
+    assert (rows["RayCronJob"].installed, rows["RayCronJob"].enabled) == (True, True)
+    assert (rows["KubernetesWAS"].installed, rows["KubernetesWAS"].enabled) == (False, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "installed", "enabled", "sentences"),
+    [
+        ("", [], [], []),
+        ("RayCronJob=true", [], [], []),
+        ("KubernetesWAS=true", [], [], ["KubernetesWAS is on and has no effect: nothing in this release serves it"]),
+        (
+            "RayClusterMTLS=true",
+            [],
+            [],
+            ["RayClusterMTLS is on and has no effect: pip install kuberay-mtls and add mtls to plugins.enabled"],
+        ),
+        (
+            "RayClusterMTLS=true",
+            ["mtls"],
+            [],
+            ["RayClusterMTLS is on and has no effect: add mtls to plugins.enabled"],
+        ),
+        ("RayClusterMTLS=true", ["mtls"], ["mtls"], []),
+    ],
+)
+def test_a_gate_that_nobody_serves_says_so_when_it_is_turned_on(text, installed, enabled, sentences):
+    found = FeatureGates(text).without_effect(installed, enabled)
+    assert found == [f"feature gate {sentence}" for sentence in sentences]

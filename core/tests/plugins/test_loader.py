@@ -82,6 +82,21 @@ def test_unknown_name_lists_what_is_installed(install):
     assert "known" in re.split(r"\(installed: ", str(caught.value))[1]
 
 
+def test_a_shipped_plugin_that_is_missing_says_what_to_install(monkeypatch):
+    monkeypatch.setattr("kuberay.plugins.loader._entry_points", list)
+    with pytest.raises(PluginError) as caught:
+        load(["kai-scheduler"])
+    assert str(caught.value) == (
+        "plugin 'kai-scheduler' is enabled but not installed: pip install kuberay-kai or remove the name (installed: none)"
+    )
+
+
+def test_a_misspelt_name_is_put_right(install):
+    install("unicorns", MUTATE)
+    with pytest.raises(PluginError, match=r"^plugin 'unicorn' is enabled but not installed, did you mean 'unicorns'\?"):
+        load(["unicorn"])
+
+
 def test_two_distributions_of_one_name_are_both_named(install):
     install("same", MUTATE, dist="kuberay-same")
     install("same", MUTATE, dist="other-same", version="3.1")
@@ -119,6 +134,20 @@ REFUSED = {
     "no function": (
         "class Call:\n    def __call__(self, ctx): return []\nvalidate = hookimpl(Call())",
         "validate is marked as a hook but is no function",
+    ),
+    "marked value": (
+        "class Table(dict):\n    pass\nvalidate = hookimpl(Table())",
+        "validate is marked as a hook but is no function",
+    ),
+    "marked class": ("@hookimpl\nclass validate:\n    pass", "validate is marked as a hook but is no function"),
+    "marked lambda of another name": ("mutate_podd = hookimpl(lambda ctx, pod: pod)", r"did you mean mutate_pod\(\)\?"),
+    "argument misspelt": (
+        "@hookimpl\ndef validate(context):\n    return []",
+        r"validate\(context\) asks for 'context', and is given \(ctx\)",
+    ),
+    "argument nobody gives": (
+        "@hookimpl\ndef mutate_pod(ctx, pod, client):\n    return pod",
+        r"mutate_pod\(ctx, pod, client\) asks for 'client', and is given \(ctx, pod\)",
     ),
     "module that raises": ("def __dir__():\n    raise OSError('no disk')", "cannot be used: OSError: no disk"),
     "other major": (

@@ -94,7 +94,7 @@ def test_a_failing_plugin_does_not_stop_the_others(make_owner, make_pod_context)
     problems, failures = manager.validate(make_owner())
     assert problems == [Problem("x", "seen")]
     assert failures == [PluginFailure("a", "validate", "RuntimeError: no luck")]
-    assert manager.diagnose(make_owner()) == ["waiting for quota"]
+    assert manager.diagnose(make_owner()) == ["plugin a failed in diagnose: RuntimeError: no luck", "waiting for quota"]
     resources = manager.pre_create_pods(make_owner())
     assert resources.waits == [("b", Wait("not yet"))]
     assert [failure.plugin for failure in resources.failures] == ["a"]

@@ -88,6 +88,48 @@ def test_a_wrong_declaration_ends_the_start(hook):
     assert str(caught.value).startswith(f"plugin 'bad' (kuberay-bad 1.0) cannot be used: {sentence}")
 
 
+NONSENSE: dict[str, tuple[str, Any, str]] = {
+    "gate without a word": ("feature_gates", FeatureGate("two words", False, "ALPHA", ""), "a word as name"),
+    "gate of no text": ("feature_gates", FeatureGate(5, False, "ALPHA", ""), "a word as name"),  # type: ignore[arg-type]
+    "gate of no boolean": ("feature_gates", FeatureGate("A", "no", "ALPHA", ""), "a boolean as default"),  # type: ignore[arg-type]
+    "gate of no stage": ("feature_gates", FeatureGate("A", True, "GAMMA", ""), "a stage (ALPHA, BETA, GA)"),  # type: ignore[arg-type]
+    "rule of one text": ("rbac_rules", PolicyRule("", ("pods",), ("get",)), "lists of texts"),
+    "rule of numbers": ("rbac_rules", PolicyRule(("",), (1,), ("get",)), "lists of texts"),  # type: ignore[arg-type]
+    "watch of a word": ("watches", Watch("pods"), "a Kind is expected"),  # type: ignore[arg-type]
+    "selector of sets": ("watches", Watch(WIDGET, "a in (b, c)"), "terms like key or key=value"),
+    "selector of nots": ("watches", Watch(WIDGET, "a!=b"), "terms like key or key=value"),
+    "selector of no text": ("watches", Watch(WIDGET, None), "terms like key or key=value"),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("case", NONSENSE)
+def test_declarations_that_say_nothing_end_the_start(case):
+    hook, item, sentence = NONSENSE[case]
+
+    def start() -> None:
+        manager = PluginManager([plugin("bad", **{hook: lambda: [item]})])
+        manager.feature_gates()
+        manager.rbac_rules()
+
+    with pytest.raises(PluginError) as caught:
+        start()
+    assert str(caught.value).startswith(f"plugin 'bad' (kuberay-bad 1.0) cannot be used: {hook}() returned ")
+    assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize("selector", ["", "a", "a=b", "a==b", "a=", "x.io/a=b,c", " a = b , c "])
+def test_selectors_that_the_operator_can_compare(selector):
+    assert (
+        PluginManager([plugin("a", watches=lambda: [Watch(WIDGET, selector)])]).watches()[0].label_selector == selector
+    )
+
+
+def test_a_slow_declaration_holds_the_start_up_and_is_logged(monkeypatch, caplog):
+    monkeypatch.setattr("kuberay.plugins.startup.BUDGET", 0.0)
+    PluginManager([plugin("idle", watches=list)])
+    assert "plugin idle took 0.0 s in watches(), for which the start had to wait" in caplog.text
+
+
 def test_settings_need_defaults():
     with pytest.raises(PluginError, match="whose fields limit have no valid default"):
         PluginManager([plugin("a", settings=lambda: NoDefault)])

@@ -37,6 +37,10 @@ class ClusterCondition(StrEnum):
     """True while something keeps pods from being made or ready for longer than a start takes; the message says what."""
     PLUGIN_FAILED = "PluginFailed"
     """True while a plugin raises for this object; the message names plugin and hook."""
+    PLUGIN_SLOW = "PluginSlow"
+    """True while a hook of a plugin takes long for this object, which is then looked at beside all others."""
+    PLUGIN_WARNING = "PluginWarning"
+    """True while a plugin finds something about the object that has not the effect its user may expect; nothing waits for it."""
     PLUGIN_MISSING = "PluginMissing"
     """True while the spec asks for a plugin that is not enabled; the message names the package."""
     ROLLING_UPGRADE = "RollingUpgrade"
@@ -77,6 +81,8 @@ class JobCondition(StrEnum):
     """Whether the RayJob has ended, for good. Reason Succeeded, Stopped, or what it failed by."""
     PODS_WAITING = "PodsWaiting"
     PLUGIN_FAILED = "PluginFailed"
+    PLUGIN_SLOW = "PluginSlow"
+    PLUGIN_WARNING = "PluginWarning"
     PLUGIN_MISSING = "PluginMissing"
     EDIT_IGNORED = "RayClusterSpecEditIgnored"
     """True while ``rayClusterSpec`` or ``submissionMode`` says something that the attempt under way does not follow; the
@@ -97,6 +103,8 @@ class ServiceCondition(StrEnum):
     EDIT_IGNORED = "RayClusterConfigEditIgnored"
     """True while ``rayClusterConfig`` says something that the upgrade strategy does not roll out; the message says what."""
     PLUGIN_FAILED = "PluginFailed"
+    PLUGIN_SLOW = "PluginSlow"
+    PLUGIN_WARNING = "PluginWarning"
     PLUGIN_MISSING = "PluginMissing"
 
 

@@ -1,4 +1,4 @@
-"""Which feature gates the core itself brings. Plugins add theirs through the ``feature_gates`` hook.
+"""Which feature gates the core itself brings, and who serves them. Plugins add theirs through `feature_gates`.
 
 Source: spec raycluster.md 0.5, rayjob.md 0, plugins.md 14.
 """
@@ -26,10 +26,24 @@ CORE_GATES: tuple[tuple[str, bool, str, str], ...] = (
     (SIDECAR_SUBMITTER_RESTART, False, "ALPHA", "restarts of the submitter sidecar; needs Kubernetes 1.35"),
     (NETWORK_POLICY, False, "ALPHA", "spec.networkPolicy of RayClusters"),
     (EMBEDDED_STORAGE, False, "ALPHA", "gcsFaultToleranceOptions.backend rocksdb, on a persistent volume"),
-    (MTLS, False, "ALPHA", "spec.tlsOptions of RayClusters, through cert-manager"),
+    (MTLS, False, "ALPHA", "spec.tlsOptions of RayClusters, by cert-manager or an own authority"),
     (HISTORY_SERVER, False, "ALPHA", "historyServerOptions and the collector sidecar"),
     (KUBERNETES_WAS, False, "ALPHA", "workload-aware gang scheduling by Kubernetes itself"),
 )
 """Name, default, stage (ALPHA, BETA, GA) and description."""
 
 DEFAULT_GATES: dict[str, bool] = {name: default for name, default, _, _ in CORE_GATES}
+
+GATE_PLUGINS: dict[str, str] = {
+    INCREMENTAL_UPGRADE: "gateway-upgrade",
+    NETWORK_POLICY: "networkpolicy",
+    MTLS: "mtls",
+    HISTORY_SERVER: "",
+    KUBERNETES_WAS: "",
+}
+"""The plugin that serves a gate of the core; empty: nothing of this release does. All others the core serves itself."""
+
+
+def how_to_switch_on(gate: str) -> str:
+    """What to do about a gate that is off."""
+    return f"switch the gate on with --feature-gates={gate}=true"

@@ -28,6 +28,8 @@ LABEL_PRIORITY_CLASS = "ray.io/priority-class-name"
 LABEL_GANG = "ray.io/gang-scheduling-enabled"
 LABEL_APP_NAME = "app.kubernetes.io/name"
 LABEL_CREATED_BY = "app.kubernetes.io/created-by"
+LABEL_PLUGIN = "ray.io/plugin"
+"""On Secrets: the plugin that wants them and reads them back. Of no other Secrets the content is kept."""
 
 ANNOTATION_FT_ENABLED = "ray.io/ft-enabled"
 ANNOTATION_EXTERNAL_STORAGE_NAMESPACE = "ray.io/external-storage-namespace"

@@ -14,6 +14,7 @@ import msgspec
 import orjson
 
 from kuberay.api.kinds import Kind
+from kuberay.api.names import LABEL_PLUGIN
 
 _ENCODER = msgspec.json.Encoder()
 
@@ -252,7 +253,8 @@ class RayObject(Object, kw_only=True):
 
 
 class Secret(Object, kw_only=True):
-    """A Secret without its content: whether it is there is all that counts, and what is not kept cannot leak."""
+    """A Secret without its content: whether it is there is all that counts, and what is not kept cannot leak. One that a
+    plugin made for itself (label ``ray.io/plugin``) is a `Child` instead."""
 
     def __post_init__(self) -> None:
         # kubectl writes what was applied, tokens and all, into an annotation.
@@ -325,6 +327,8 @@ def decode(kind: Kind, raw: bytes | memoryview | msgspec.Raw) -> Object:
     """The struct for *kind* from JSON bytes. Raises ``msgspec.ValidationError`` when the bytes do not fit."""
     struct = STRUCTS.get(kind.kind, Child)
     obj: Object = _DECODERS[struct].decode(raw)
+    if isinstance(obj, Secret) and LABEL_PLUGIN in obj.metadata.labels:
+        obj = _DECODERS[Child].decode(raw)
     if isinstance(obj, Child):
         obj.raw = bytes(raw)
     return obj

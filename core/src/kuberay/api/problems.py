@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kuberay.api.gates import DEFAULT_GATES, how_to_switch_on
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -16,7 +18,13 @@ class Problem:
     reason: str = ""
     """Event reason, for example ``InvalidRayClusterSpec``; empty means the kind's usual one."""
 
+    @property
+    def told(self) -> str:
+        """The message, and how to switch a gate on where it names one that is off: KubeRay's words leave that open."""
+        gate = next((name for name in DEFAULT_GATES if f"{name} feature gate" in self.message), "")
+        return f"{self.message}; {how_to_switch_on(gate)}" if gate else self.message
+
     def __str__(self) -> str:
         if not self.path or self.message.startswith((f"{self.path}:", f"{self.path} ")):
-            return self.message
-        return f"{self.path}: {self.message}"
+            return self.told
+        return f"{self.path}: {self.told}"

@@ -22,7 +22,7 @@ from kuberay.plan.observed import Observed
 from kuberay.plan.service.acceptance import read_spec, stand_in
 from kuberay.plan.service.draft import Draft
 from kuberay.plan.service.strategies import Missing
-from kuberay.plan.service.upgrade import choose
+from kuberay.plan.service.upgrade import GATE_OFF, choose
 
 Manifest = dict[str, Any]
 
@@ -97,7 +97,8 @@ def strategy_of(service: Manifest, rules: Rules) -> Strategy:
 def nothing(change: FieldChange, whole: Played, live: ServiceSituation, strategy: Strategy) -> tuple[bool, str]:
     """Why *change* does nothing now, and whether it counts later. *whole* is what comes of the whole edit."""
     conditions = whole.status.get("conditions") or ()
-    if is_true(conditions, ServiceCondition.PLUGIN_MISSING):
+    missing = find_condition(conditions, ServiceCondition.PLUGIN_MISSING) or {}
+    if missing.get("status") == TRUE and missing.get("reason") != GATE_OFF:
         return True, f"nothing until the plugin is there: {_message(whole, ServiceCondition.PLUGIN_MISSING)}"
     if is_true(conditions, ServiceCondition.SUSPENDED) or is_true(conditions, ServiceCondition.SUSPENDING):
         return True, "counts when the RayService is resumed"

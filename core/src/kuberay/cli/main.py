@@ -12,7 +12,9 @@ import typer
 
 from kuberay.cli.diff import diff
 from kuberay.cli.goflags import go_style
-from kuberay.cli.offline import crds, plugins, rbac
+from kuberay.cli.listing import gates, plugins
+from kuberay.cli.offline import crds, rbac
+from kuberay.cli.plugins_new import plugins_group
 from kuberay.cli.render import render
 from kuberay.cli.run import BOOLEAN_FLAGS, run
 from kuberay.cli.why import why
@@ -28,7 +30,8 @@ app = typer.Typer(
 app.command(context_settings={"ignore_unknown_options": False})(run)
 app.command()(crds)
 app.command()(rbac)
-app.command()(plugins)
+app.add_typer(plugins_group(plugins), name="plugins")
+app.command()(gates)
 app.command()(render)
 app.command()(diff)
 app.command()(why)

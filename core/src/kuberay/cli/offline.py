@@ -1,10 +1,9 @@
-"""Commands that need no cluster: ``crds``, ``rbac`` and ``plugins`` print what to install and what is there."""
+"""Commands that need no cluster: ``crds`` and ``rbac`` print what to install."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 
-import orjson
 import typer
 import yaml
 
@@ -33,21 +32,28 @@ def rbac(
     ] = "",
     plugins: Annotated[str, typer.Option(help="Comma-separated plugins that will be on.")] = "",
     batch_scheduler: Annotated[str, typer.Option(help="As for 'kuberay run'.")] = "",
+    feature_gates: Annotated[str, typer.Option(help="As for 'kuberay run'.")] = "",
+    config: Annotated[str, typer.Option(help="Configuration file of the operator, instead of the other options.")] = "",
     use_kubernetes_proxy: Annotated[bool, typer.Option("--use-kubernetes-proxy", help="As for 'kuberay run'.")] = False,
 ) -> None:
     """Print the ServiceAccount, Roles and bindings the operator needs with the given plugins."""
     from kuberay.operator.rbac import rbac_manifests
     from kuberay.operator.settings import SettingsError, load_settings
     from kuberay.operator.start import assemble_plugins
+    from kuberay.plugins.gates import GateError
     from kuberay.plugins.loader import PluginError
 
-    flags: dict[str, Any] = {"batch_scheduler": batch_scheduler, "watch_namespace": watch_namespace}
+    flags: dict[str, Any] = {
+        "batch_scheduler": batch_scheduler,
+        "watch_namespace": watch_namespace,
+        "feature_gates": feature_gates,
+    }
     if plugins:
         flags["plugins"] = {"enabled": [name.strip() for name in plugins.split(",") if name.strip()]}
     try:
-        settings = load_settings("", flags)
+        settings = load_settings(config, flags)
         manager, _ = assemble_plugins(settings)
-    except (SettingsError, PluginError) as error:
+    except (SettingsError, PluginError, GateError) as error:
         typer.echo(f"kuberay: {error}", err=True)
         raise typer.Exit(1) from error
     rules = [rule for name in sorted(manager.rbac_rules()) for rule in manager.rbac_rules()[name]]
@@ -56,54 +62,6 @@ def rbac(
             namespace=namespace,
             plugin_rules=rules,
             watch_namespaces=settings.namespaces,
-            proxy=use_kubernetes_proxy,
+            proxy=use_kubernetes_proxy or settings.use_kubernetes_proxy,
         )
     )
-
-
-def plugins(
-    as_json: Annotated[bool, typer.Option("--json", help="Machine-readable.")] = False,
-    config: Annotated[str, typer.Option(help="Configuration file that says which are on.")] = "",
-) -> None:
-    """List installed plugins, which of them are on, and the hooks those implement."""
-    from rich.console import Console
-    from rich.table import Table
-
-    from kuberay.operator.settings import SettingsError, load_settings
-    from kuberay.plugins.loader import PluginError, list_installed, load
-
-    try:
-        names, optional = load_settings(config, {}).enabled_plugins()
-        loaded = {plugin.name: plugin for plugin in load(names, optional=optional)}
-        installed = list_installed()
-    except (SettingsError, PluginError) as error:
-        typer.echo(f"kuberay: {error}", err=True)
-        raise typer.Exit(1) from error
-    rows = [
-        {
-            "name": item.name,
-            "distribution": item.distribution,
-            "version": item.version,
-            "enabled": item.name in loaded,
-            "hooks": sorted(loaded[item.name].hooks) if item.name in loaded else [],
-        }
-        for item in installed
-    ]
-    if as_json:
-        typer.echo(orjson.dumps(rows, option=orjson.OPT_INDENT_2).decode())
-        return
-    if not rows:
-        typer.echo("No plugins are installed. Try: pip install kuberay-autoscaler-v2")
-        return
-    table = Table(box=None, pad_edge=False)
-    for heading in ("NAME", "DISTRIBUTION", "VERSION", "ON", "HOOKS"):
-        table.add_column(heading, overflow="fold")
-    for row in rows:
-        table.add_row(
-            str(row["name"]),
-            str(row["distribution"]),
-            str(row["version"]),
-            "yes" if row["enabled"] else "no",
-            ", ".join(row["hooks"]) if isinstance(row["hooks"], list) else "",
-        )
-    Console(width=None).print(table)

@@ -39,7 +39,10 @@ def run(
     log_stdout_encoder: Annotated[str | None, typer.Option(help="json or console. [default: json]")] = None,
     enable_batch_scheduler: Annotated[str | None, typer.Option(help="Deprecated: --batch-scheduler=volcano.")] = None,
     batch_scheduler: Annotated[
-        str | None, typer.Option(help="volcano, yunikorn, scheduler-plugins or kai-scheduler; needs that plugin.")
+        str | None,
+        typer.Option(
+            help="volcano, yunikorn, scheduler-plugins, kai-scheduler, or another installed plugin that is a scheduler."
+        ),
     ] = None,
     plugins: Annotated[
         str | None,
@@ -49,7 +52,7 @@ def run(
     use_kubernetes_proxy: Annotated[
         str | None, typer.Option(help="Reach Ray dashboards through the API server.")
     ] = None,
-    feature_gates: Annotated[str | None, typer.Option(help="Name=true,Name=false")] = None,
+    feature_gates: Annotated[str | None, typer.Option(help="Name=true,Name=false; see 'kuberay gates'.")] = None,
     enable_metrics: Annotated[str | None, typer.Option(help="Export kuberay_* metrics. [default: false]")] = None,
     qps: Annotated[
         float | None, typer.Option(help="Requests per second to the API server; 0: no limit. [default: 0]")

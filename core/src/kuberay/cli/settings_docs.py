@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from pydantic import BaseModel
-from pydantic_core import PydanticUndefined
 from typer.models import OptionInfo
 
 from kuberay.cli import run as run_module
@@ -104,7 +103,8 @@ def _rows(of: type[BaseModel], flags: dict[str, _Flag]) -> Iterator[_Row]:
 def _row(of: type[BaseModel], name: str, meaning: str, flags: dict[str, _Flag]) -> _Row:
     field = of.model_fields[name]
     flag = f"`--{flags[name].name}`" if name in flags else ""
-    default = "" if field.default in (PydanticUndefined, "", None) else f"`{_yaml(field.default)}`"
+    unsaid = field.is_required() or field.default_factory is not None or field.default in ("", None)
+    default = "" if unsaid else f"`{_yaml(field.default)}`"
     return _Row(f"`{field.alias or name}`", flag, _type(field.annotation), default, meaning)
 
 

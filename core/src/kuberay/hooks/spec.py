@@ -1,11 +1,17 @@
 """Every hook of the operator, typed. Plugins implement any of them with `kuberay.hooks.hookimpl`.
 
 Hooks are synchronous, do no I/O, get copies and return data. They are called plugin by plugin in name order. A plugin
-that raises becomes a condition ``PluginFailed`` on the object it was called for and a metric, and stops nothing else,
-except where its answer is required for safety (`pre_create_pods`): then the pods wait and the reason shows.
+that raises, or gives back something that cannot be used, becomes a condition ``PluginFailed`` and an event on the object it
+was called for and a metric, and stops nothing else, except where its answer is required for safety (`pre_create_pods`,
+`mutate_pod`): then the pods of that object wait and the reason shows.
 
-Hooks are called for RayClusters and RayJobs. The RayCluster of a RayJob is one like any other, with the labels
-``ray.io/originated-from-crd: RayJob`` and ``ray.io/job-submission-mode``. A RayCronJob calls no hook; its RayJobs do.
+A hook has 0.2 s, some hundred times what it should take. A plugin that takes longer is told in the condition ``PluginSlow`` of
+that object, and from its second slow call on no longer called on the operator's event loop: passes that ask it are made in
+threads, so that only the objects it is slow for wait. A plugin's hooks may therefore run at the same time for different objects.
+
+Hooks are called for RayClusters and RayJobs, and `validate`, `warn`, `extra_resources` and `upgrade_strategy` for RayServices.
+The RayCluster of a RayJob or RayService is one like any other, with the label ``ray.io/originated-from-crd``, and that of a RayJob with
+``ray.io/job-submission-mode``. A RayCronJob calls no hook; its RayJobs do.
 """
 
 from __future__ import annotations
@@ -20,9 +26,11 @@ from kuberay.hooks.types import (
     FinishContext,
     Manifest,
     OwnerContext,
+    PodAnnotations,
     PodContext,
     PolicyRule,
     Problem,
+    RandomSecret,
     UpgradeContext,
     UpgradeStrategy,
     Wait,
@@ -74,11 +82,39 @@ def watches() -> Sequence[Watch]:  # type: ignore[empty-body]
 
 
 @hookspec
+def batch_scheduler() -> str:  # type: ignore[empty-body]
+    """Declare that this plugin is a batch scheduler. Called once at start.
+
+    The operator setting ``batchScheduler`` (flag ``--batch-scheduler``) then takes the plugin's entry point name and turns
+    it on; that needs no change in the core. Of the plugins that are on, one may be a batch scheduler: more refuse the
+    start.
+
+    Returns: the ``schedulerName`` its pods get, for example ``volcano``.
+
+    .. versionadded:: 1.0
+    """
+
+
+@hookspec
 def validate(ctx: OwnerContext) -> Sequence[Problem]:  # type: ignore[empty-body]
     """Check an object at admission and at the start of each pass.
 
     Returns: problems with field paths; any problem stops the pass before it touches anything, and shows as a condition
     and an event. A RayJob that has its RayCluster already goes on all the same.
+
+    .. versionadded:: 1.0
+    """
+
+
+@hookspec
+def warn(ctx: OwnerContext) -> Sequence[Problem]:  # type: ignore[empty-body]
+    """What is worth telling about an object that is accepted all the same: a label in the wrong place, an option without effect.
+
+    Called in each pass over an object that a user wrote, unless it is over, suspended or refused: a RayCluster, RayJob or
+    RayService, but not the RayCluster that one of these made. The warnings stand in the condition ``PluginWarning`` while they
+    are returned, and a Warning event tells of them once. They stop nothing.
+
+    Returns: warnings with field paths. They must stay the same while nothing changes, because each new text is a write.
 
     .. versionadded:: 1.0
     """
@@ -100,7 +136,8 @@ def mutate_pod(ctx: PodContext, pod: Manifest) -> Manifest | None:
     """Change a pod that is about to be created.
 
     Called for each head and worker pod and for the submitter's pod template, after the core has built it and before
-    the operator's configured sidecars are added; once per pod created, never for a pod that exists. *pod* is a copy.
+    the operator's configured sidecars are added; once per pod created, never for a pod that exists. *pod* is a copy. Name,
+    namespace, owner references and ``ray.io/`` labels that are there must stay: by them the operator knows its own pods.
     Only K8sJobMode has a submitter's template. In SidecarMode the submitter is the container ``ray-job-submitter`` of
     the head pod.
 
@@ -125,14 +162,18 @@ def mutate_cluster(ctx: PodContext, cluster: Manifest) -> Manifest | None:
 
 
 @hookspec
-def pre_create_pods(ctx: OwnerContext) -> Sequence[Manifest | Wait] | Wait | None:
+def pre_create_pods(
+    ctx: OwnerContext,
+) -> Sequence[Manifest | RandomSecret | PodAnnotations | Wait] | Wait | None:
     """What must exist before pods of this owner are created (gang groups, accounts).
 
     Called in each pass that may create pods of a RayCluster, and in each pass over a RayJob that is Initializing; there a
     `Wait` holds the RayCluster back until it is made.
 
     Returns: objects the core applies and awaits before any pod, a `Wait` that holds the pods back, a list of both (objects
-    that are applied and must be ready first), or None.
+    that are applied and must be ready first), or None. A `RandomSecret` among the objects is created once. `PodAnnotations`
+    in the list are put on pods of a RayCluster that exist, and hold nothing up: a changed annotation makes the kubelet show a
+    pod its changed Secrets at once instead of within a minute or two.
     If the plugin raises, no pod is created in this pass.
 
     .. versionadded:: 1.0
@@ -143,7 +184,8 @@ def pre_create_pods(ctx: OwnerContext) -> Sequence[Manifest | Wait] | Wait | Non
 def extra_resources(ctx: OwnerContext) -> Sequence[Manifest] | None:
     """Child objects this plugin wants for the owner.
 
-    Called in each pass over a RayCluster that is not suspended, and over a RayJob that is Initializing or Running.
+    Called in each pass over a RayCluster that is not suspended, over a RayJob that is Initializing or Running, and over a
+    RayService that serves: ``ctx.kind`` tells.
 
     Returns: manifests; the core sets the controller owner and namespace, applies them and skips unchanged ones. Those of
     a RayCluster, of kinds watched with ``prune``, are removed when they are no longer returned here or by
@@ -160,7 +202,7 @@ def upgrade_strategy(ctx: UpgradeContext) -> UpgradeStrategy | ServiceUpgradeStr
     Called for a RayCluster whose pods are outdated, and in each pass over a RayService: ``ctx.owner.kind`` tells.
 
     Returns: the strategy when ``ctx.type`` names it, an `UpgradeStrategy` for a RayCluster and a `ServiceUpgradeStrategy`
-    for a RayService, else None. When two plugins offer one, neither is used and an error is logged.
+    for a RayService, else None. When two plugins offer one, neither is used and ``PluginFailed`` names both.
 
     .. versionadded:: 1.0
     """

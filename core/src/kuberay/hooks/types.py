@@ -61,8 +61,30 @@ class Wait:
 
 
 @dataclass(frozen=True, slots=True)
+class RandomSecret:
+    """A Secret of the owner with random content, which hooks cannot make themselves: they know no chance.
+
+    It is created once, when the owner's namespace has none of that name, and never changed. With the label ``ray.io/plugin`` (set by
+    the core) its content can be read through ``ctx.children`` by the plugin that asked for it, whose `watches` names Secrets.
+    """
+
+    name: str
+    keys: Mapping[str, int]
+    """Key of ``data`` to how many random bytes it stands for; what is stored is the text of their base64."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class PodAnnotations:
+    """Annotations to put on a pod of the owner that exists. A pod that has gone meanwhile is nobody's problem."""
+
+    pod: str
+    annotations: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class GroupSize:
-    """One group of expected pods, as gangs need it (spec plugins.md 2)."""
+    """One group of expected pods, as gangs need it (spec plugins.md 2). `kuberay.hooks.gang.gang_size` adds groups up."""
 
     name: str
     """``headgroup``, a worker group's name, or ``submittergroup``."""
@@ -74,6 +96,10 @@ class GroupSize:
     """Requests of one pod; a limit counts where there is no request."""
     raw_desired: int = 0
     """``replicas × numOfHosts`` unclamped (missing: 0), as KubeRay's resource sums use it."""
+    sidecars: Mapping[str, str] = field(default_factory=dict)
+    """Requests of the containers that the operator's own configuration adds to each pod of the group (``headSidecarContainers``,
+    ``workerSidecarContainers``). They are no part of ``requests``; a scheduler that compares pods with what was announced for
+    them adds both. Containers that plugins add are in neither."""
 
 
 class Lookup(Protocol):
@@ -98,6 +124,8 @@ class LivePod:
     group: str
     ip: str
     """Empty until the pod has an address."""
+    uid: str = ""
+    annotations: Mapping[str, str] = field(default_factory=dict)
 
 
 class LivePods(Protocol):
@@ -114,6 +142,30 @@ class LiveChildren(Protocol):
     def __call__(self, kind: Kind) -> Sequence[Manifest]:
         """Whole objects, by name; terminating ones are included."""
         ...
+
+
+class Serves(Protocol):
+    """Whether the API server serves a kind that the plugin watches."""
+
+    def __call__(self, kind: Kind) -> bool:
+        """False only for a kind whose CRD has been missing since the operator started."""
+        ...
+
+
+def _serves_all(kind: Kind) -> bool:
+    return True
+
+
+class LiveChild(Protocol):
+    """Finds one object in the owner's namespace, of a kind that the plugin watches."""
+
+    def __call__(self, kind: Kind, name: str) -> Manifest | None:
+        """The whole object, whoever owns it, or None."""
+        ...
+
+
+def _no_child(kind: Kind, name: str) -> Manifest | None:
+    return None
 
 
 def _no_pods() -> Sequence[LivePod]:
@@ -151,8 +203,13 @@ class OwnerContext:
     pods: LivePods = _no_pods
     """Pods the owner itself controls: a RayCluster's head and workers; a RayJob has none."""
     children: LiveChildren = _no_children
+    child: LiveChild = _no_child
+    """Of Secrets only those that a plugin made are found by `children` and `child`."""
+    serves: Serves = _serves_all
     cluster_domain: str = "cluster.local"
     """DNS domain of the Kubernetes cluster."""
+    operator_namespace: str = ""
+    """Where the operator itself runs; empty when that is not known, as for a process outside the cluster."""
     login_shell: bool = False
     """Whether generated shell commands use a login shell (``ENABLE_LOGIN_SHELL``)."""
 

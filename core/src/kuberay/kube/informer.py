@@ -105,10 +105,13 @@ class Informer:
                 await self._back_off(str(error), first=0.0)
             except NotFoundError:
                 # The kind is not served (yet): plugins may be installed before their CRDs.
+                if self.served or not self.synced.is_set():
+                    log.warning("%s is not served by this cluster; its CRD is waited for", self.scope)
                 self.served = False
+                self._store.note_served(self.scope.kind, False)
                 self.synced.set()
                 self._version = ""
-                await self._back_off("is not served by this cluster")
+                await self._back_off("is not served by this cluster", told=True)
             except (ApiError, TransportError, msgspec.DecodeError) as error:
                 await self._back_off(str(error))
 
@@ -132,6 +135,7 @@ class Informer:
         if self.synced.is_set() and differences:
             log.info("%s: the full list found %d differences", scope, differences)
         self.served = True
+        self._store.note_served(scope.kind, True)
         self.last_list = asyncio.get_running_loop().time()
         self.synced.set()
         return version
@@ -182,14 +186,15 @@ class Informer:
         self._version = obj.metadata.resource_version
         self._failures = 0
 
-    async def _back_off(self, why: str, first: float | None = None) -> None:
-        """Wait longer each time until something succeeds; *first* is the delay after a success."""
+    async def _back_off(self, why: str, first: float | None = None, *, told: bool = False) -> None:
+        """Wait longer each time until something succeeds; *first* is the delay after a success. Failures that go on are
+        logged, unless that was *told* already."""
         delay = min(self._times.backoff_most, self._times.backoff_first * 2 ** min(self._failures, 16))
         if first is not None and not self._failures:
             delay = first
         self._failures += 1
         log.log(
-            logging.WARNING if self._failures in (3, 10) else logging.DEBUG,
+            logging.WARNING if self._failures in (3, 10) and not told else logging.DEBUG,
             "%s: %s; trying again in %.1f s",
             self.scope,
             why,

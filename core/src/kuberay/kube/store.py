@@ -7,10 +7,12 @@ watch event never undoes a write, and a removed object does not come back.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 
 from kuberay.api.kinds import POD, Kind
 from kuberay.api.objects import Object, RayObject
+from kuberay.kube.frozen import FrozenView
 
 Listener = Callable[[Kind, Object | None, Object | None], None]
 """Called with (kind, before, after) for every change; either side may be None."""
@@ -25,7 +27,8 @@ def version(obj: Object) -> int:
 
 
 class Store:
-    """A `kuberay.plan.observed.View`. Not thread safe: used from the operator's event loop only."""
+    """A `kuberay.plan.observed.View`. Not thread safe: used from the operator's event loop only. A thread reads a
+    `frozen` view of it."""
 
     def __init__(self) -> None:
         self._objects: dict[Kind, dict[tuple[str, str], Object]] = {}
@@ -34,7 +37,19 @@ class Store:
         """Removed objects by UID: the version up to which they are gone, None for good."""
         self._former_pods: OrderedDict[tuple[str, str], None] = OrderedDict()
         """Names of removed pods, which no new pod should get."""
+        self._served: dict[Kind, bool] = {}
         self._listeners: list[Listener] = []
+        self._frozen: list[FrozenView] = []
+
+    @contextmanager
+    def frozen(self) -> Iterator[FrozenView]:
+        """All of it as it is now, to be read from another thread while this one goes on."""
+        view = FrozenView(self._objects, self._owned, self.was_pod, self.serves)
+        self._frozen.append(view)
+        try:
+            yield view
+        finally:
+            self._frozen.remove(view)
 
     def subscribe(self, listener: Listener) -> None:
         """Call *listener* for each later change."""
@@ -45,6 +60,13 @@ class Store:
 
     def was_pod(self, namespace: str, name: str) -> bool:
         return (namespace, name) in self._former_pods
+
+    def serves(self, kind: Kind) -> bool:
+        return self._served.get(kind, True)
+
+    def note_served(self, kind: Kind, served: bool) -> None:
+        """What a list of *kind* found. Once served is served: an API server that starts misses kinds for a moment."""
+        self._served[kind] = served or self._served.get(kind, False)
 
     def owned(self, uid: str, kind: Kind) -> Sequence[Object]:
         children = self._owned.get((kind, uid))
@@ -74,6 +96,7 @@ class Store:
             return False
         if before is not None and before.uid != obj.uid and version(before) > version(obj):
             return False
+        self._keep(kind, before, obj)
         if before is not None:
             self._unindex(kind, before)
             if before.uid == obj.uid and before.deleting and not obj.deleting:
@@ -95,6 +118,7 @@ class Store:
         before = self._objects.get(kind, {}).get((obj.namespace, obj.name))
         if before is None or before.uid != obj.uid:
             return
+        self._keep(kind, before, obj)
         self._unindex(kind, before)
         self._objects[kind][obj.namespace, obj.name] = obj
         controller = obj.metadata.controller
@@ -114,6 +138,7 @@ class Store:
             return False
         if at and version(before) >= at:
             return False
+        self._keep(kind, before)
         del objects[namespace, name]
         self._unindex(kind, before)
         if kind == POD:
@@ -138,6 +163,15 @@ class Store:
             if obj.uid not in seen and version(obj) < list_version and in_scope(obj):
                 differences += self.remove(kind, obj.namespace, obj.name, obj.uid, at=list_version)
         return differences
+
+    def _keep(self, kind: Kind, *versions: Object | None) -> None:
+        """Before any of these versions of one object comes or goes: what is there now stays in the views that are open."""
+        if not self._frozen:
+            return
+        known = [obj for obj in versions if obj is not None]
+        uids = [obj.metadata.controller.uid for obj in known if obj.metadata.controller is not None]
+        for view in self._frozen:
+            view.keep(kind, known[-1].namespace, known[-1].name, *uids)
 
     def _unindex(self, kind: Kind, obj: Object) -> None:
         controller = obj.metadata.controller

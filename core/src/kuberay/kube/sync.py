@@ -40,6 +40,34 @@ def in_sync(wanted: Mapping[str, Any], live: Mapping[str, Any], *, manager: str 
     return all(_wants_all(fields, wanted) for fields in ours)
 
 
+def without_emptied(
+    wanted: Mapping[str, Any], live: Mapping[str, Any], *, manager: str = COMPONENT
+) -> Mapping[str, Any]:
+    """*wanted* without the empty maps in which *live* has what we applied before.
+
+    Applied as they are, the API server would make null of them and refuse that. Left out, what was ours goes and what
+    others have there stays, which is what an empty map means.
+    """
+    ours = [
+        entry.get("fieldsV1", {})
+        for entry in live.get("metadata", {}).get("managedFields", ())
+        if entry.get("manager") == manager and not entry.get("subresource")
+    ]
+    return _leave_out(wanted, ours)
+
+
+def _leave_out(wanted: Mapping[str, Any], fields: Fields) -> Mapping[str, Any]:
+    kept: dict[str, Any] = {}
+    for key, value in wanted.items():
+        below = _below(fields, key)
+        if below and isinstance(value, Mapping):
+            value = _leave_out(value, below)
+            if not value and any(child != "." for entry in below for child in entry):
+                continue
+        kept[key] = value
+    return kept
+
+
 Fields = Sequence[Mapping[str, Any]]
 """What we applied at one place (FieldsV1), one per entry of managedFields."""
 
@@ -51,7 +79,7 @@ def _below(fields: Fields, key: str) -> Fields:
 def _covers(wanted: Any, live: Any, fields: Fields) -> bool:
     """Whether *live* contains *wanted*: dictionaries by key, lists item by item."""
     if isinstance(wanted, Mapping):
-        if not wanted:
+        if _says_nothing(wanted):
             return True
         return isinstance(live, Mapping) and all(
             _covers(value, live.get(key), _below(fields, key) if fields else fields) for key, value in wanted.items()
@@ -69,6 +97,11 @@ def _covers(wanted: Any, live: Any, fields: Fields) -> bool:
             return False
         return all(any(_covers(w, have, ()) for have in live) for w in wanted)
     return bool(wanted == live)
+
+
+def _says_nothing(wanted: Any) -> bool:
+    """Whether it is an empty map, or one of such."""
+    return isinstance(wanted, Mapping) and all(_says_nothing(value) for value in wanted.values())
 
 
 def _wants_all(fields: Mapping[str, Any], wanted: Any) -> bool:

@@ -201,9 +201,12 @@ class App:
         self._parts.metrics.leader.labels("ray-operator-leader").set(0)
         self.controller.queue.close()
         self.controller.prober.stop()
-        if workers:
-            _, late = await asyncio.wait(workers, timeout=STOP_SECONDS)
+        self.controller.beside.close()
+        working = [*workers, *self.controller.beside.tasks]
+        if working:
+            _, late = await asyncio.wait(working, timeout=STOP_SECONDS)
             await _cancel(late)
+        self.controller.beside.end()
         self.recorder.close()
         await asyncio.wait([recording], timeout=1.0)
         await _cancel([recording, *background, *([lease_lost] if lease_lost else [])])

@@ -17,7 +17,7 @@ from typing import Any
 
 from kuberay.api.kinds import Kind
 from kuberay.api.objects import Object, RayObject, from_dict
-from kuberay.hooks.calls import Hooks
+from kuberay.hooks.calls import Hooks, Lane, SlowPluginError
 from kuberay.kube.client import Client
 from kuberay.kube.clock import Clock
 from kuberay.kube.errors import ApiError
@@ -25,6 +25,7 @@ from kuberay.kube.events import EventRecorder, Reference
 from kuberay.kube.queue import LOW, NORMAL, QueueClosedError, WorkQueue
 from kuberay.kube.store import Store, version
 from kuberay.kube.transport import TransportError
+from kuberay.operator.beside import NEXT, Beside
 from kuberay.operator.executor import Executor, Outcome
 from kuberay.operator.keys import Key, References, changed
 from kuberay.operator.logs import log_context
@@ -90,6 +91,7 @@ class Controller:
         self._references = References()
         self._executor = Executor(setup.client, setup.store, setup.clock.now, self._on_written)
         self.prober = Prober(setup.client, setup.dashboard, setup.clock, self.queue.add, drain=setup.drain)
+        self.beside = Beside(setup.hooks, setup.store, self._handle)
         self._priority = NORMAL
         setup.store.subscribe(self._on_change)
 
@@ -132,56 +134,77 @@ class Controller:
 
     async def work(self) -> None:
         """One worker: handle keys until the queue is closed."""
-        metrics = self._setup.metrics
         while True:
             try:
                 key = await self.queue.get()
             except QueueClosedError:
                 return
-            started = time.perf_counter()
-            result = "error"
-            with log_context(object=str(key), reconcileID=uuid.uuid4().hex[:12]), metrics.active(key.kind.kind):
-                try:
-                    delay = await self.reconcile(key)
-                    self.queue.forget(key)
-                    result = "success"
-                    if delay is not None:
-                        result = "requeue_after"
-                        self.queue.add(key, delay=min(delay, LONGEST_SLEEP).total_seconds())
-                except asyncio.CancelledError:
-                    raise
-                except (ApiError, TransportError, RetryError) as error:
-                    delay_seconds = self.queue.retry(key)
-                    log.warning("will try again in %.1f s: %s", delay_seconds, error)
-                except Exception:
-                    delay_seconds = self.queue.retry(key)
-                    log.exception("unexpected error; will try again in %.1f s", delay_seconds)
-                finally:
+            await self._handle(key, Lane.LOOP)
+
+    async def _handle(self, key: Key, lane: Lane) -> None:
+        """One pass over a key that the queue gave, up to its end or into the next lane."""
+        metrics = self._setup.metrics
+        started = time.perf_counter()
+        result = "error"
+        with log_context(object=str(key), reconcileID=uuid.uuid4().hex[:12]), metrics.active(key.kind.kind):
+            try:
+                delay = await self.reconcile(key, lane)
+                self.queue.forget(key)
+                result = "success"
+                if delay is not None:
+                    result = "requeue_after"
+                    self.queue.add(key, delay=min(delay, LONGEST_SLEEP).total_seconds())
+            except asyncio.CancelledError:
+                raise
+            except SlowPluginError:
+                # Nothing was written yet; the key is not done, so that nobody else takes it.
+                result = ""
+                self.beside.take(key, NEXT[lane])
+            except (ApiError, TransportError, RetryError) as error:
+                delay_seconds = self.queue.retry(key)
+                log.warning("will try again in %.1f s: %s", delay_seconds, error)
+            except Exception:
+                delay_seconds = self.queue.retry(key)
+                log.exception("unexpected error; will try again in %.1f s", delay_seconds)
+            finally:
+                if result:
                     self.queue.done(key)
                     metrics.reconciled(key.kind.kind, result, time.perf_counter() - started)
 
-    async def reconcile(self, key: Key) -> timedelta | None:
-        """One pass. Returns when to look again without a change, or None. Raises when it should be retried."""
+    async def reconcile(self, key: Key, lane: Lane = Lane.LOOP) -> timedelta | None:
+        """One pass, whose plans are made in *lane*. Returns when to look again without a change, or None. Raises when it
+        should be retried, and `SlowPluginError` when it belongs into the next lane."""
         obj = self._store.get(key.kind, key.namespace, key.name)
         if not isinstance(obj, RayObject):
             self.prober.want(key, ())
             return None
         token = _origin.set(key)
         try:
-            return await self._pass(key, obj)
+            return await self._pass(key, obj, lane)
         finally:
             _origin.reset(token)
 
-    async def _pass(self, key: Key, obj: RayObject) -> timedelta | None:
-        plan_for = self._setup.plans[key.kind]
+    async def _plan(self, observed: Observed, kind: Kind, lane: Lane, *, first: bool) -> Plan:
+        """The plan, made in *lane*; once something was written the pass is not given up, but ends in the last one."""
+        plan_for = self._setup.plans[kind]
+        try:
+            if lane is Lane.LOOP:
+                with self._setup.hooks.in_lane(lane):
+                    return plan_for(observed)
+            return await self.beside.plan(plan_for, observed, lane)
+        except SlowPluginError:
+            if first:
+                raise
+        return await self.beside.plan(plan_for, observed, Lane.LAST)
+
+    async def _pass(self, key: Key, obj: RayObject, lane: Lane) -> timedelta | None:
         await self._executor.settle(obj)
         done: list[Event] = []
         planned: list[Event] = []
         outcome = Outcome()
         plan = Plan()
-        for _ in range(MAX_ROUNDS):
-            observed = self._observe(key, obj)
-            plan = plan_for(observed)
+        for number in range(MAX_ROUNDS):
+            plan = await self._plan(self._observe(key, obj), key.kind, lane, first=number == 0)
             self.prober.want(key, plan.probes)
             outcome = await self._executor.run(obj, plan.stages) if plan.stages else Outcome()
             done += outcome.events
@@ -197,7 +220,7 @@ class Controller:
             unchanged = current.metadata.resource_version == obj.metadata.resource_version
             obj = current
             if outcome.failure is not None:
-                plan = plan_for(self._observe(key, obj, outcome))
+                plan = await self._plan(self._observe(key, obj, outcome), key.kind, lane, first=False)
                 break
             if not outcome.changed and unchanged:
                 break

@@ -10,7 +10,7 @@ import asyncio
 import base64
 import logging
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -23,7 +23,7 @@ from kuberay.api.objects import Child, Object, RayObject, decode
 from kuberay.kube.client import Client
 from kuberay.kube.errors import AlreadyExistsError, ApiError, ConflictError, InvalidError, NotFoundError
 from kuberay.kube.store import Store
-from kuberay.kube.sync import Synced, in_sync
+from kuberay.kube.sync import Synced, in_sync, without_emptied
 from kuberay.kube.transport import TransportError
 from kuberay.operator.leftovers import leftovers_of
 from kuberay.operator.ownership import is_foreign, is_in_the_way, is_of_namesake, not_owned
@@ -41,12 +41,17 @@ from kuberay.plan.model import (
 
 log = logging.getLogger("kuberay.operator.executor")
 
+_UNPROCESSABLE = 422
 FIRST_BATCH = 4
 """Creates sent side by side at first; each clean batch doubles it (slow start: a refusing quota costs few calls)."""
 
 
 class NotOwnedError(Exception):
-    """The name is taken by an object that this owner does not control."""
+    """The name is taken by an object that this owner does not control; *passing* when that is about to be collected."""
+
+    def __init__(self, write: Write, owner: RayObject, live: Object) -> None:
+        super().__init__(not_owned(write, owner, live))
+        self.passing = is_of_namesake(live, owner)
 
 
 @dataclass(slots=True)
@@ -146,7 +151,9 @@ class Executor:
             event = await self._perform(owner, write)
         except (ApiError, TransportError, NotOwnedError) as error:
             text = _explain(write, error)
-            if write.failed is not None:
+            if write.taken is not None and isinstance(error, NotOwnedError) and not error.passing:
+                outcome.events.append(write.taken)
+            elif write.failed is not None:
                 outcome.events.append(write.failed(text))
             going = isinstance(error, ApiError) and error.namespace_is_going
             log.log(
@@ -213,7 +220,7 @@ class Executor:
             self._unsure.setdefault(owner.uid, []).append(write)
             raise cause from None
         if not write.any_owner and is_foreign(obj, owner, body):
-            raise NotOwnedError(not_owned(write, owner, obj)) from None
+            raise NotOwnedError(write, owner, obj) from None
         return known is None or known.uid != obj.uid
 
     async def _apply(self, owner: RayObject, write: Apply) -> Event | None:
@@ -244,7 +251,7 @@ class Executor:
                 return _UNCHANGED
             if write.yields:
                 return _UNCHANGED if known is not None and known.uid == live.uid else None
-            raise NotOwnedError(not_owned(write, owner, live))
+            raise NotOwnedError(write, owner, live)
         if live.deleting:
             return _UNCHANGED
         wanted = orjson.dumps(write.body)
@@ -254,13 +261,25 @@ class Executor:
             self._synced.remember(live.uid, live.metadata.resource_version, wanted)
             return _UNCHANGED
         before = live.metadata.resource_version
-        body = {**write.body, "metadata": {**write.body["metadata"], "uid": live.uid}}
-        obj = self._take(
-            write.kind,
-            await self._client.apply(write.kind, write.namespace, write.name, body, subresource=write.subresource),
-        )
+        body = without_emptied(write.body, live.body()) if isinstance(live, Child) else write.body
+        body = {**body, "metadata": {**body["metadata"], "uid": live.uid}}
+        obj = self._take(write.kind, await self._apply_over(write, body))
         self._synced.remember(obj.uid, obj.metadata.resource_version, wanted)
         return _UNCHANGED if obj.metadata.resource_version == before else write.updated
+
+    async def _apply_over(self, write: Apply, body: Mapping[str, Any]) -> bytes:
+        """Apply to an object that is there. What another operator once put into its lists is that one's and stays, so both
+        together may make no sense (two ports of one name); then they are replaced as a whole."""
+        where = (write.kind, write.namespace, write.name)
+        try:
+            return await self._client.apply(*where, body, subresource=write.subresource)
+        except InvalidError as refusal:
+            if refusal.status != _UNPROCESSABLE or write.subresource:
+                raise
+            try:
+                return await self._client.merge_patch(*where, body)
+            except InvalidError:
+                raise refusal from None
 
     def _applied(self, write: Apply, raw: bytes) -> Event | None:
         """The object is new."""

@@ -47,8 +47,8 @@ RECONCILED = {kind.kind: kind for kind in (RAYCLUSTER, RAYJOB, RAYSERVICE, RAYCR
 _OVER = (JobDeploymentStatus.COMPLETE, JobDeploymentStatus.FAILED)
 
 _BY_LABEL = (SECRET, PERSISTENT_VOLUME_CLAIM, JOB)
-"""Kinds that serve a RayCluster without being owned by it: a user's Secret, a claim that is to be retained, the cleanup
-Job of a cluster that is deleted in the foreground."""
+"""Kinds that serve a RayCluster without being owned by it: a user's Secret, one that goes with a pod of the cluster, a claim
+that is to be retained, the cleanup Job of a cluster that is deleted in the foreground."""
 
 
 class References:
@@ -138,7 +138,7 @@ def concerned(kind: Kind, obj: Object, references: References) -> Iterator[Key]:
     owner = obj.metadata.controller
     if owner is not None and owner.kind in RECONCILED and owner.api_version.startswith("ray.io/"):
         yield Key(RECONCILED[owner.kind], obj.namespace, owner.name)
-    elif owner is None and kind in _BY_LABEL and obj.metadata.labels.get(LABEL_CLUSTER):
+    elif kind in _BY_LABEL and obj.metadata.labels.get(LABEL_CLUSTER) and (owner is None or owner.kind == POD.kind):
         yield Key(RAYCLUSTER, obj.namespace, obj.metadata.labels[LABEL_CLUSTER])
     if kind == RAYCLUSTER:
         yield from references.users_of(obj.namespace, obj.name)

@@ -25,6 +25,7 @@ from kuberay.api.objects import RayObject
 from kuberay.api.times import parse_time
 from kuberay.kube.queue import WorkQueue
 from kuberay.kube.store import Store
+from kuberay.operator.hook_metrics import HookMetrics
 
 _TIME_BUCKETS = (0.001, 0.005, 0.025, 0.1, 0.25, 0.5, 1, 2, 4, 8, 15, 30, 60)
 _RESULTS = ("success", "error", "requeue_after")
@@ -60,17 +61,8 @@ class Metrics:
             "kuberay_api_requests", "Requests to the API server", ["verb", "resource"], registry=registry
         )
         self._request_series: dict[tuple[int, str, str, str], tuple[Counter, Counter]] = {}
-        self._hook_series: dict[tuple[str, str], Histogram] = {}
-        self._hook_seconds = Histogram(
-            "kuberay_plugin_hook_duration_seconds",
-            "Duration of plugin hook calls",
-            ["plugin", "hook"],
-            buckets=(0.0001, 0.001, 0.01, 0.1, 1),
-            registry=registry,
-        )
-        self._hook_failures = Counter(
-            "kuberay_plugin_failures", "Plugin hook calls that raised", ["plugin", "hook"], registry=registry
-        )
+        self._hooks = HookMetrics()
+        registry.register(self._hooks)
         self._plugin_info = Gauge(
             "kuberay_plugin_info", "Enabled plugins", ["plugin", "distribution", "version"], registry=registry
         )
@@ -105,12 +97,7 @@ class Metrics:
         self._plugin_info.labels(plugin, distribution, version).set(1)
 
     def hook_called(self, plugin: str, hook: str, seconds: float, failed: bool) -> None:
-        series = self._hook_series.get((plugin, hook))
-        if series is None:
-            series = self._hook_series[plugin, hook] = self._hook_seconds.labels(plugin, hook)
-        series.observe(seconds)
-        if failed:
-            self._hook_failures.labels(plugin, hook).inc()
+        self._hooks.called(plugin, hook, seconds, failed)
 
     def request(self, method: str, path: str, code: int) -> None:
         """One request to the API server was answered."""

@@ -1,6 +1,6 @@
 """Whether an object that has the name of a wanted one is its owner's to change, and what is said when it is not.
 
-Decided by the controller reference alone; labels make nothing ours.
+Decided by owner references alone; labels make nothing ours.
 """
 
 from __future__ import annotations
@@ -20,14 +20,22 @@ def is_foreign(obj: Object, owner: RayObject, wanted: Mapping[str, Any]) -> bool
 
 
 def is_in_the_way(live: Object, owner: RayObject, write: Apply) -> bool:
-    """Whether *live* is not the owner's to change. What is meant to have no owner may be shared."""
-    return is_foreign(live, owner, write.body) and not (live.metadata.controller is None and _wants_no_owner(write))
+    """Whether *live* is not the owner's to change. What is meant to have no owner may be shared, and what nobody controls but
+    is collected with *owner* becomes its: KubeRay makes such objects (the PodGroups of scheduler-plugins)."""
+    if not is_foreign(live, owner, write.body):
+        return False
+    uncontrolled = live.metadata.controller is None
+    return not (uncontrolled and (_wants_no_owner(write) or _is_dependent(live, owner)))
 
 
 def is_of_namesake(obj: Object, owner: RayObject) -> bool:
     """Whether *obj* belongs to a former object of the owner's name, with which it is about to be collected."""
     controller = obj.metadata.controller
     return controller is not None and (controller.kind, controller.name) == (owner.kind, owner.name)
+
+
+def _is_dependent(live: Object, owner: RayObject) -> bool:
+    return any(reference.uid == owner.uid for reference in live.metadata.owner_references)
 
 
 def _controller_uid(body: Mapping[str, Any]) -> str | None:

@@ -43,7 +43,8 @@ CORE_RULES: tuple[PolicyRule, ...] = (
     # A submitter that must not submit any more is suspended.
     PolicyRule(("batch",), ("jobs",), (*READ, "create", "patch", "delete")),
     # Token Secrets are made where absent, and those labelled ray.io/cluster watched so that a deleted one comes back.
-    # Of what is listed only metadata is kept; tokens for dashboards are read one by one.
+    # Of what is listed only metadata is kept, and the content of what plugins made for themselves (label ray.io/plugin);
+    # tokens for dashboards are read one by one.
     PolicyRule(("",), ("secrets",), (*READ, "create")),
     PolicyRule(("",), ("persistentvolumeclaims",), (*READ, "create", "patch")),
     PolicyRule(("networking.k8s.io",), ("ingresses",), (*READ, "create", "patch", "delete")),

@@ -17,17 +17,19 @@ from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from kuberay.api import quantity
+from kuberay.api.gates import MTLS, NETWORK_POLICY
 from kuberay.api.validation.leaving import MAX_DRAIN_SECONDS
 from kuberay.plan.config import PlanConfig
+from kuberay.plugins.gates import core_gate
 
 API_VERSION = "config.ray.io/v1alpha1"
 KIND = "Configuration"
 
-SCHEDULERS = ("volcano", "yunikorn", "scheduler-plugins", "kai-scheduler")
-"""Values of ``batchScheduler``; each is also the name of the plugin that provides it."""
-
 DEFAULT_PLUGINS = ("autoscaler-v2", "gateway-upgrade")
 """On unless ``plugins.enabled`` says otherwise, as far as they are installed: KubeRay has them built in."""
+
+PLUGIN_OF_GATE = {NETWORK_POLICY: "networkpolicy", MTLS: "mtls"}
+"""Gates that mean nothing without their plugin: one that is on turns the plugin on, as far as it is installed."""
 
 Encoder = Literal["json", "console"]
 
@@ -43,7 +45,8 @@ class PluginSettings(BaseModel):
 
     enabled: list[str] | None = None
     """Entry point names of the plugins to load. Default: ``autoscaler-v2`` and ``gateway-upgrade``, as far as they are
-    installed. A batch scheduler chosen with ``batchScheduler`` is added. A name that is not installed is an error."""
+    installed. A batch scheduler chosen with ``batchScheduler`` is added, and so is the plugin of a feature gate that is on
+    (``networkpolicy``, ``mtls``), as far as it is installed. A name that is not installed is an error."""
 
 
 class WaitGcsReadyResources(BaseModel):
@@ -93,7 +96,8 @@ class Settings(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """What is logged at least."""
     batch_scheduler: str = ""
-    """``volcano``, ``yunikorn``, ``scheduler-plugins`` or ``kai-scheduler``: turns on the plugin of that name."""
+    """``volcano``, ``yunikorn``, ``scheduler-plugins``, ``kai-scheduler``, or the entry point name of any other installed
+    plugin that is a batch scheduler: turns that plugin on. Only one can be on."""
     enable_batch_scheduler: bool = False
     """Deprecated spelling of ``batchScheduler: volcano``."""
     head_sidecar_containers: list[dict[str, Any]] = Field(default_factory=list)
@@ -124,7 +128,10 @@ class Settings(BaseModel):
     plugins: PluginSettings = Field(default_factory=PluginSettings)
     """Which plugins are on, and a section for each of them; see below."""
     feature_gates: str = ""
-    """``Name=true,Name=false``; ``AllAlpha`` and ``AllBeta`` set whole stages."""
+    """``Name=true,Name=false``; ``AllAlpha`` and ``AllBeta`` set whole stages. In the file also a mapping
+    (``{RayCronJob: true}``) or a list of ``name`` and ``enabled``, as in the Helm chart. The file, the environment variable
+    ``KUBERAY_FEATURE_GATES`` and the flag all count; for a gate that more than one names, the flag wins over the variable,
+    and the variable over the file. ``kuberay gates`` lists the outcome."""
 
     @field_validator("reconcile_concurrency", "qps", "burst", "drain_timeout_seconds", mode="before")
     @classmethod
@@ -147,11 +154,27 @@ class Settings(BaseModel):
     def _one_scheduler(self) -> Settings:
         if self.enable_batch_scheduler and self.batch_scheduler:
             raise ValueError("batchScheduler and the deprecated enableBatchScheduler are both set; keep batchScheduler")
-        if self.batch_scheduler and self.batch_scheduler not in SCHEDULERS:
-            raise ValueError(
-                f"batchScheduler is {self.batch_scheduler!r}, which no plugin provides; use one of {', '.join(SCHEDULERS)}"
-            )
         return self
+
+    @field_validator("feature_gates", mode="before")
+    @classmethod
+    def _gates_as_text(cls, value: Any) -> Any:
+        """A mapping, or the list of the Helm chart, as the flag's text."""
+        if isinstance(value, list):
+            if not all(isinstance(item, dict) and {"name", "enabled"} == set(item) for item in value):
+                raise ValueError("each item must have name and enabled")
+            value = {item["name"]: item["enabled"] for item in value}
+        if isinstance(value, dict):
+            wrong = [f"{name} is {on!r}" for name, on in value.items() if not isinstance(on, bool)]
+            if wrong:
+                raise ValueError(f"{wrong[0]}, and must be true or false")
+            return ",".join(f"{name}={str(on).lower()}" for name, on in value.items())
+        return value
+
+    @property
+    def scheduler(self) -> str:
+        """Entry point name of the chosen batch scheduler; empty: none is chosen."""
+        return self.batch_scheduler or ("volcano" if self.enable_batch_scheduler else "")
 
     @property
     def namespaces(self) -> list[str]:
@@ -167,9 +190,12 @@ class Settings(BaseModel):
         explicit = self.plugins.enabled
         names = list(DEFAULT_PLUGINS if explicit is None else explicit)
         optional = set(DEFAULT_PLUGINS) if explicit is None else set()
-        scheduler = self.batch_scheduler or ("volcano" if self.enable_batch_scheduler else "")
-        if scheduler and scheduler not in names:
-            names.append(scheduler)
+        if self.scheduler and self.scheduler not in names:
+            names.append(self.scheduler)
+        for gate, plugin in PLUGIN_OF_GATE.items():
+            if plugin not in names and core_gate(self.feature_gates, gate):
+                names.append(plugin)
+                optional.add(plugin)
         return names, optional
 
 
@@ -209,6 +235,8 @@ class Environment(BaseSettings):
     deleted."""
     USE_INGRESS_ON_OPENSHIFT: str = ""
     """``true``: on OpenShift, too, heads are exposed by an Ingress and not by a Route."""
+    KUBERAY_FEATURE_GATES: str = ""
+    """Not KubeRay's: feature gates as in ``--feature-gates``, which wins over it; it wins over the configuration file."""
     POD_NAMESPACE: str = ""
     """Not KubeRay's: the operator's own namespace where no service account file tells it."""
 
@@ -220,6 +248,7 @@ class Environment(BaseSettings):
         return PlanConfig(
             operator_version=operator_version,
             cluster_domain=self.CLUSTER_DOMAIN or "cluster.local",
+            operator_namespace=self.POD_NAMESPACE,
             init_container_injection=not _is(self.ENABLE_INIT_CONTAINER_INJECTION, "false"),
             probes_injection=not _is(self.ENABLE_PROBES_INJECTION, "false"),
             head_cluster_ip_service=_is(self.ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE, "true"),
@@ -259,12 +288,14 @@ FLAGS_KEPT_WITH_FILE = ("feature_gates", "log_file_encoder", "log_stdout_encoder
 
 
 def load_settings(config_file: str, flags: Mapping[str, Any]) -> Settings:
-    """Settings from a file, or from *flags* (field names to values; only those the user gave).
+    """Settings from a file, or from *flags* (field names to values; only those the user gave). Feature gates of all
+    sources are put together, those of the flag last.
 
     Raises `SettingsError` with the file, the key and what is wrong.
     """
     if not config_file:
-        return _build(dict(flags), "flags")
+        settings = _build(dict(flags), "flags")
+        return _with_gates(settings, read_environment().KUBERAY_FEATURE_GATES, settings.feature_gates)
     try:
         content = yaml.safe_load(Path(config_file).read_text(encoding="utf-8"))
     except OSError as error:
@@ -281,8 +312,15 @@ def load_settings(config_file: str, flags: Mapping[str, Any]) -> Settings:
             f"{content.get('apiVersion')!r} and {content.get('kind')!r}."
         )
     values = {k: v for k, v in content.items() if k not in ("apiVersion", "kind") and v is not None}
-    values.update({to_camel(k): flags[k] for k in FLAGS_KEPT_WITH_FILE if k in flags})
-    return _build(values, f"configuration file {config_file}")
+    values.update({to_camel(k): flags[k] for k in FLAGS_KEPT_WITH_FILE if k in flags and k != "feature_gates"})
+    settings = _build(values, f"configuration file {config_file}")
+    in_environment, in_flag = read_environment().KUBERAY_FEATURE_GATES, flags.get("feature_gates", "")
+    return _with_gates(settings, settings.feature_gates, in_environment, in_flag)
+
+
+def _with_gates(settings: Settings, *texts: str) -> Settings:
+    """Of two values for one gate the later counts."""
+    return settings.model_copy(update={"feature_gates": ",".join(text for text in texts if text)})
 
 
 def _build(values: dict[str, Any], source: str) -> Settings:

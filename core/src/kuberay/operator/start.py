@@ -8,10 +8,12 @@ from __future__ import annotations
 import asyncio
 import gc
 import logging
+import os
 import resource
 import signal
 import socket
 import sys
+import threading
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,6 +26,7 @@ import aiohttp
 import tzlocal
 import uvloop
 
+from kuberay.api.gates import KUBERNETES_WAS
 from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB, RAYSERVICE, ROUTE, Kind
 from kuberay.kube.client import Client
 from kuberay.kube.clock import SystemClock
@@ -32,6 +35,7 @@ from kuberay.kube.http import HttpTransport
 from kuberay.kube.lease import Lease
 from kuberay.kube.limits import RateLimit
 from kuberay.operator.app import CHILD_KINDS, App, LeadershipLostError, Parts, ray_kinds
+from kuberay.operator.beside import THREAD_PREFIX
 from kuberay.operator.controller import PlanFunction
 from kuberay.operator.health import Health, Servers
 from kuberay.operator.logs import set_up_logging
@@ -44,8 +48,9 @@ from kuberay.plan.cronjob import plan_cronjob
 from kuberay.plan.job import plan_job
 from kuberay.plan.service import plan_service
 from kuberay.plugins.gates import FeatureGates, GateError
-from kuberay.plugins.loader import PluginError, load
+from kuberay.plugins.loader import PluginError, list_installed, load
 from kuberay.plugins.manager import PluginManager
+from kuberay.plugins.schedulers import check_choice
 from kuberay.ray.autoscaler_state import GrpcDrainClient
 from kuberay.ray.connections import head_connector
 from kuberay.ray.http import HttpDashboardClient
@@ -70,11 +75,35 @@ def operator_version() -> str:
 
 def assemble_plugins(settings: Settings, metrics: Metrics | None = None) -> tuple[PluginManager, dict[str, bool]]:
     """Enabled plugins and the resulting feature gates. Raises `PluginError` or `GateError` with one sentence."""
+    manager, gates = assemble(settings, metrics)
+    return manager, dict(gates)
+
+
+def assemble(settings: Settings, metrics: Metrics | None = None) -> tuple[PluginManager, FeatureGates]:
+    """The same, with all that is known of the gates."""
     names, optional = settings.enabled_plugins()
+    if settings.scheduler:
+        check_choice(settings.scheduler)
     manager = PluginManager(load(names, optional=optional), observer=metrics)
+    manager.choose_scheduler(settings.scheduler)
     sections: dict[str, Any] = settings.plugins.model_extra or {}
     manager.configure(sections)
-    return manager, dict(FeatureGates(settings.feature_gates, manager.feature_gates()))
+    gates = FeatureGates(settings.feature_gates, manager.feature_gates())
+    if gates[KUBERNETES_WAS] and manager.scheduler is not None:
+        raise GateError(
+            f"feature gate {KUBERNETES_WAS} and the batch scheduler {manager.scheduler.plugin!r} cannot both be on: "
+            "gangs would be made twice"
+        )
+    return manager, gates
+
+
+def _warn_of_settings(settings: Settings, manager: PluginManager, gates: FeatureGates) -> None:
+    """What is taken, and probably not what was meant."""
+    if settings.enable_batch_scheduler:
+        log.warning("enableBatchScheduler is deprecated: use batchScheduler (--batch-scheduler=volcano)")
+    enabled = [plugin.name for plugin in manager.plugins]
+    for sentence in gates.without_effect([found.name for found in list_installed()], enabled):
+        log.warning("%s", sentence)
 
 
 def collect_garbage_less_often() -> None:
@@ -97,6 +126,20 @@ def open_as_many_files_as_allowed() -> None:
 
 def run_operator(settings: Settings, kubeconfig: str = "") -> int:
     """Run until SIGTERM or SIGINT; returns the process's exit code."""
+    code = _run_to_its_end(settings, kubeconfig)
+    slow = [thread for thread in threading.enumerate() if thread.name.startswith(THREAD_PREFIX)]
+    for thread in slow:
+        # An idle one ends at once.
+        thread.join(0.1)
+    if any(thread.is_alive() for thread in slow):
+        # The interpreter would wait for them, and Kubernetes would have to kill it.
+        log.warning("a hook of a plugin is still running; the process ends without it")
+        logging.shutdown()
+        os._exit(code)
+    return code
+
+
+def _run_to_its_end(settings: Settings, kubeconfig: str) -> int:
     collect_garbage_less_often()
     open_as_many_files_as_allowed()
     try:
@@ -131,7 +174,9 @@ def _refuse(sentence: str) -> int:
 
 async def _run(settings: Settings, kubeconfig: str) -> None:
     metrics = Metrics()
-    manager, gates = assemble_plugins(settings, metrics)
+    manager, known_gates = assemble(settings, metrics)
+    gates = dict(known_gates)
+    _warn_of_settings(settings, manager, known_gates)
     for plugin in manager.plugins:
         metrics.plugin_enabled(plugin.name, plugin.distribution, plugin.version)
         log.info("plugin %s %s is on", plugin.name, plugin.version)
@@ -145,7 +190,7 @@ async def _run(settings: Settings, kubeconfig: str) -> None:
     client = Client(transport)
     servers = Servers()
     ssl_context = connection.ssl_context() if settings.use_kubernetes_proxy else None
-    config = environment.plan_config(settings, operator_version())
+    config = replace(environment.plan_config(settings, operator_version()), operator_namespace=namespace)
     connector = head_connector(config.cluster_domain, ssl_context)
     session = aiohttp.ClientSession(connector=connector, cookie_jar=aiohttp.DummyCookieJar())
     try:

@@ -48,6 +48,9 @@ class World:
     def was_pod(self, namespace: str, name: str) -> bool:
         return False
 
+    def serves(self, kind: Kind) -> bool:
+        return True
+
     def perform(self, write: Write) -> bool:
         """Returns whether anything changed."""
         key = (write.kind, write.namespace, write.name)

@@ -16,6 +16,8 @@ class PlanConfig:
 
     operator_version: str = "0.0.0"
     cluster_domain: str = "cluster.local"
+    operator_namespace: str = ""
+    """Where the operator itself runs; empty when that is not known."""
     init_container_injection: bool = True
     probes_injection: bool = True
     head_cluster_ip_service: bool = False

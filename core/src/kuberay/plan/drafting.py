@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -14,7 +14,9 @@ from typing import Any
 from kuberay.api.conditions import TRUE, find_condition, remove_condition, set_condition
 from kuberay.api.objects import RayObject
 from kuberay.api.times import parse_time
-from kuberay.hooks.calls import PluginFailure
+from kuberay.hooks.calls import PluginFailure, PluginWarning
+from kuberay.hooks.types import OwnerContext
+from kuberay.plan import plugin_warnings, slow_plugins
 from kuberay.plan.model import Event, Plan, Probe, Write
 from kuberay.plan.observed import Observed
 
@@ -32,6 +34,8 @@ class Drafting:
     """Questions that hooks asked about unwatched objects."""
     _wake: datetime | None = None
     _failures: list[PluginFailure] = field(default_factory=list)
+    _warnings: Sequence[PluginWarning] | None = None
+    """What plugins warn of; None: they were not asked in this pass."""
 
     # What is read
 
@@ -99,9 +103,19 @@ class Drafting:
         """Say what is awaited in the usual course of things."""
         self.plan.waiting = self.plan.waiting or sentence
 
+    @property
+    def blamed(self) -> bool:
+        """Whether a plugin failed in this pass."""
+        return bool(self._failures)
+
     def blame(self, failures: list[PluginFailure]) -> None:
         """Remember plugins that raised, for the condition."""
         self._failures.extend(failures)
+
+    def ask_for_warnings(self, owner: OwnerContext) -> None:
+        """Have plugins say what has no effect; shows as a condition."""
+        self._warnings, failures = self.observed.hooks.warn(owner)
+        self.blame(list(failures))
 
     def condition(self, type_: StrEnum, value: str, reason: str, message: str) -> None:
         """Set a condition. *reason* is one word; the name of a hook is made one."""
@@ -133,9 +147,35 @@ class Drafting:
         if not self._failures:
             self.drop_condition(type_)
             return
-        text = "; ".join(f"{failure.plugin} raised in {failure.hook}: {failure.error}" for failure in self._failures)
+        texts = [f"plugin {failure.plugin} failed in {failure.hook}: {failure.error}" for failure in self._failures]
+        text = "; ".join(dict.fromkeys(texts))
         self.wait(text)
+        if (self.found(type_) or {}).get("message") != text:
+            self.event("PluginFailed", text, action="Reconcile", warning=True)
         self.condition(type_, TRUE, self._failures[0].hook, text)
+
+    def tell_of_slow_plugins(self, type_: StrEnum) -> None:
+        """Set or drop the condition about plugins that take long for this object, with one event when it is news."""
+        calls = self.observed.hooks.slow_calls(self.obj.uid)
+        told = slow_plugins.told(calls)
+        if told is None:
+            self.drop_condition(type_)
+            return
+        if (self.found(type_) or {}).get("message") != told[1]:
+            self.plan.events.append(slow_plugins.event(calls))
+        self.condition(type_, TRUE, *told)
+
+    def tell_of_warnings(self, type_: StrEnum) -> None:
+        """Set or drop the condition about what plugins warn of, with one event when it is news; as it is when none was asked."""
+        if self._warnings is None:
+            return
+        told = plugin_warnings.told(self._warnings)
+        if told is None:
+            self.drop_condition(type_)
+            return
+        if (self.found(type_) or {}).get("message") != told[1]:
+            self.plan.events.append(plugin_warnings.event(self._warnings))
+        self.condition(type_, TRUE, *told)
 
     def close(self) -> Plan:
         """The plan with the probes of lookups and the time to look again; its status is the kind's own matter."""

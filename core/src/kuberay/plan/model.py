@@ -34,7 +34,8 @@ class Write:
     """One change of one object.
 
     ``body`` may be a function, so that a pod's manifest is only built when the pod is really created. ``done`` is the
-    event when the write changed something; ``failed`` makes the event from the error text; ``marker`` is the
+    event when the write changed something; ``failed`` makes the event from the error text, ``taken`` that of a name that an
+    object of others holds, where that is another event; ``marker`` is the
     ``ReplicaFailure`` reason (spec raycluster.md 5.5) when it fails. A failed write ends its stage's successors unless
     ``optional``.
     """
@@ -44,6 +45,7 @@ class Write:
     name: str
     done: Event | None = None
     failed: Callable[[str], Event] | None = None
+    taken: Event | None = None
     marker: str = ""
     optional: bool = False
 

@@ -33,14 +33,24 @@ class View(Protocol):
         process."""
         ...
 
+    def serves(self, kind: Kind) -> bool:
+        """False for a watched kind that the API server has never served since the process started: its CRD is missing. One
+        that was served once counts as served, so that nothing is decided by an API server that is just starting."""
+        ...
+
 
 class FixedView:
     """A `View` over given objects: for tests, `render` and `diff`."""
 
     def __init__(
-        self, objects: Iterable[tuple[Kind, Object | dict[str, Any]]] = (), *, former_pods: Collection[str] = ()
+        self,
+        objects: Iterable[tuple[Kind, Object | dict[str, Any]]] = (),
+        *,
+        former_pods: Collection[str] = (),
+        unserved: Collection[Kind] = (),
     ) -> None:
         self._former_pods = former_pods
+        self._unserved = unserved
         self._objects: dict[tuple[Kind, str, str], Object] = {}
         for kind, item in objects:
             obj = from_dict(kind, item) if isinstance(item, dict) else item
@@ -59,6 +69,9 @@ class FixedView:
 
     def was_pod(self, namespace: str, name: str) -> bool:
         return name in self._former_pods
+
+    def serves(self, kind: Kind) -> bool:
+        return kind not in self._unserved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,12 @@ Every function takes the raw answer and returns it in its full form (None become
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
 from kuberay.hooks.service_upgrade import ServiceUpgradeStrategy, Share, UpgradeStep
-from kuberay.hooks.types import Manifest, UpgradeContext, UpgradeStrategy, Wait
+from kuberay.hooks.types import Manifest, PodAnnotations, RandomSecret, UpgradeContext, UpgradeStrategy, Wait
 
 Item = TypeVar("Item")
 
@@ -63,14 +64,39 @@ def changed_manifest(given: Manifest, as_it_was: Manifest, answer: Any) -> Manif
     return answer
 
 
-def objects_and_waits(kinds: Collection[tuple[str, str]], answer: Any) -> tuple[list[Manifest], list[Wait]]:
-    """Manifests of *kinds* (apiVersion and kind), a `Wait`, or a list with both."""
+@dataclass(slots=True)
+class BeforePods:
+    """What `pre_create_pods` gave, by what it is."""
+
+    manifests: list[Manifest] = field(default_factory=list)
+    waits: list[Wait] = field(default_factory=list)
+    secrets: list[RandomSecret] = field(default_factory=list)
+    annotations: list[PodAnnotations] = field(default_factory=list)
+
+
+def before_pods(kinds: Collection[tuple[str, str]], answer: Any) -> BeforePods:
+    """A `Wait`, or a list of those, manifests of *kinds* (apiVersion and kind), `RandomSecret` and `PodAnnotations`."""
     if isinstance(answer, Wait):
-        return [], [answer]
+        return BeforePods(waits=[answer])
     if not isinstance(answer, list | tuple):
-        return objects(kinds, answer), []
-    waits = [item for item in answer if isinstance(item, Wait)]
-    return objects(kinds, [item for item in answer if not isinstance(item, Wait)]), waits
+        return BeforePods(objects(kinds, answer))
+    found = BeforePods()
+    manifests = []
+    for item in answer:
+        if isinstance(item, Wait):
+            found.waits.append(item)
+        elif isinstance(item, PodAnnotations):
+            found.annotations.append(item)
+        elif isinstance(item, RandomSecret):
+            if not item.name or not item.keys or not all(type(n) is int and n > 0 for n in item.keys.values()):
+                raise AnswerError(f"returned {item!r}: a name and keys with a positive number of bytes are expected")
+            if ("v1", "Secret") not in kinds:
+                raise AnswerError(f"returned the Secret {item.name}, a kind its watches() does not name")
+            found.secrets.append(item)
+        else:
+            manifests.append(item)
+    found.manifests = objects(kinds, manifests)
+    return found
 
 
 def objects(kinds: Collection[tuple[str, str]], answer: Any) -> list[Manifest]:
@@ -94,6 +120,10 @@ def strategy(ctx: UpgradeContext, answer: Any) -> UpgradeStrategy | None:
     if not isinstance(answer, UpgradeStrategy):
         raise AnswerError(f"returned {_type(answer)}, an UpgradeStrategy or None is expected")
     _check_name(ctx, answer.name)
+    if not callable(answer.recreate_all):
+        raise AnswerError(
+            f"returned a strategy whose recreate_all is {_type(answer.recreate_all)}, a function is expected"
+        )
     return answer
 
 
@@ -104,6 +134,14 @@ def service_strategy(ctx: UpgradeContext, answer: Any) -> ServiceUpgradeStrategy
     if not isinstance(answer, ServiceUpgradeStrategy):
         raise AnswerError(f"returned {_type(answer)}, a ServiceUpgradeStrategy or None is expected")
     _check_name(ctx, answer.name)
+    if answer.on_change not in ("new-cluster", "same-cluster", "ignore"):
+        raise AnswerError(f"returned a strategy whose on_change is {answer.on_change!r}")
+    if not isinstance(answer.own_services, bool):
+        raise AnswerError(
+            f"returned a strategy whose own_services is {answer.own_services!r}, True or False is expected"
+        )
+    for first_cluster in (True, False):
+        _check_share(Share(capacity=answer.first_capacity(first_cluster=first_cluster)))
     return answer
 
 
@@ -149,6 +187,20 @@ def _check_share(share: Any) -> None:
             raise AnswerError(f"returned a share of {percent!r}, a whole number from 0 to 100 or None is expected")
     if share.moved is not None and (not isinstance(share.moved, datetime) or share.moved.tzinfo is None):
         raise AnswerError(f"returned a share moved at {share.moved!r}, a time with a time zone is expected")
+
+
+def yes_or_no(answer: Any) -> bool:
+    """True or False, and nothing that only counts as one of them."""
+    if not isinstance(answer, bool):
+        raise AnswerError(f"returned {_type(answer)}, True or False is expected")
+    return answer
+
+
+def mapping(answer: Any) -> dict[str, Any]:
+    """A mapping."""
+    if not isinstance(answer, Mapping):
+        raise AnswerError(f"returned {_type(answer)}, a mapping or None is expected")
+    return dict(answer)
 
 
 def sentences(answer: Any) -> Sequence[str]:

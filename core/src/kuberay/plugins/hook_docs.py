@@ -72,7 +72,8 @@ def render() -> str:
         *(_type(definition) for definition in _classes(service_upgrade)),
         *_aliases(service_upgrade),
         "## When a plugin fails",
-        "A hook that raises, or gives back something of another type, is recorded as a failure of its plugin:",
+        "A hook that raises, or gives back something that cannot be used (another type, no JSON, more than a megabyte, an object "
+        "of another namespace, a pod that the operator would not recognise), is recorded as a failure of its plugin:",
         *(_type(definition) for definition in _classes(calls) if definition.name == "PluginFailure"),
     ]
     return "\n\n".join(parts) + "\n"
@@ -84,14 +85,17 @@ def _rules() -> str:
             "The operator refuses to start, with one sentence that names the plugin, when an enabled plugin",
             "",
             "- is not installed, or is provided by two distributions;",
+            "- is a batch scheduler beside another one that is enabled;",
             "- cannot be imported (plugins that are not enabled are never imported);",
             "- says with `kuberay_hook_api` that it was made for another major version of the hook API, or a newer minor;",
             "- marks a function that is no hook, or leaves out the mark on one that is named like a hook;",
             "- has a hook that is `async def`, a generator or a pluggy wrapper, or asks for an argument its hook lacks.",
             "",
             "Plugins are enabled by their entry point names, in `plugins.enabled` of the configuration. By default that is "
-            "`autoscaler-v2` and `gateway-upgrade`, as far as they are installed; `--batch-scheduler=volcano` adds `volcano`. `kuberay plugins` lists "
-            "what is installed and what is enabled.",
+            "`autoscaler-v2` and `gateway-upgrade`, as far as they are installed; `--batch-scheduler=volcano` adds `volcano`, and "
+            "any other plugin that has `batch_scheduler` is chosen in the same way. `kuberay plugins` lists what is installed and "
+            "what is enabled, [plugins](plugins/README.md) what this project ships, and "
+            "[compatibility](plugins/compatibility.md) which plugin works with which operator.",
         )
     )
 

@@ -39,7 +39,9 @@ def find_hooks(name: str, module: Any) -> Mapping[str, Callable[..., Any]]:
         )
     known = hook_arguments()
     registry = pluggy.PluginManager(PROJECT)
-    for attribute, function in inspect.getmembers(module, callable):
+    for attribute, function in inspect.getmembers(module):
+        if not callable(function) and not hasattr(function, f"{PROJECT}_impl"):
+            continue
         options = registry.parse_hookimpl_opts(module, attribute)
         if options is None and hasattr(function, f"{PROJECT}_impl"):
             raise ValueError(f"{attribute} is marked as a hook but is no function: hooks are plain functions")
@@ -49,6 +51,7 @@ def find_hooks(name: str, module: Any) -> Mapping[str, Callable[..., Any]]:
             raise ValueError(f"{attribute}() is no hook{_meant(attribute, known)} (hooks: {', '.join(known)})")
         else:
             _check_marked(attribute, function, options)
+            _check_arguments(attribute, function, known[attribute])
     registry.add_hookspecs(spec)
     try:
         registry.register(module, name)
@@ -72,6 +75,18 @@ def _check_marked(attribute: str, function: Any, options: Mapping[str, Any]) -> 
         raise ValueError(f"{attribute}() is a generator, but hooks return their answer: use return, not yield")
     if options.get("specname"):
         raise ValueError(f"{attribute}() uses specname, but a hook must carry its own name: rename the function")
+
+
+def _check_arguments(attribute: str, function: Any, given: tuple[str, ...]) -> None:
+    """An argument without a default must be one that the hook gives, for it is filled by its name."""
+    parameters = list(inspect.signature(function).parameters.values())
+    asked = [
+        p.name for p in parameters if p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+    ]
+    unknown = [name for name in asked if name not in given]
+    if unknown:
+        signature = ", ".join(asked)
+        raise ValueError(f"{attribute}({signature}) asks for {unknown[0]!r}, and is given ({', '.join(given)})")
 
 
 def _check_unmarked(module: Any, attribute: str, function: Any, known: Mapping[str, Any]) -> None:

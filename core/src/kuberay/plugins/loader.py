@@ -6,12 +6,14 @@ enabled one ends the start with one sentence (`PluginError`). Source: anchors.md
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import importlib_metadata
 
+from kuberay.api.shipped import PACKAGES
 from kuberay.hooks import HOOK_API, PROJECT
 from kuberay.plugins.hook_names import find_hooks
 
@@ -100,7 +102,10 @@ def _describe(point: Any) -> Installed:
 
 def _unknown(name: str, points: Mapping[str, Any]) -> str:
     names = ", ".join(sorted(points)) or "none"
-    return f"plugin {name!r} is enabled but not installed: install its package or remove the name (installed: {names})"
+    close = difflib.get_close_matches(name, points, n=1)
+    install = f"pip install {PACKAGES[name]}" if name in PACKAGES else "install its package"
+    meant = f", did you mean {close[0]!r}?" if close and name not in PACKAGES else f": {install} or remove the name"
+    return f"plugin {name!r} is enabled but not installed{meant} (installed: {names})"
 
 
 def _load_one(point: Any) -> Plugin:
@@ -110,6 +115,12 @@ def _load_one(point: Any) -> Plugin:
         module = point.load()
     except Exception as error:
         raise PluginError(f"plugin {title} cannot be imported from {found.target}: {in_one_line(error)}") from error
+    return accept(found, module)
+
+
+def accept(found: Installed, module: Any) -> Plugin:
+    """The plugin in *module*, which is imported already. Raises `PluginError` as `load` does."""
+    title = f"{found.name!r} ({found.distribution} {found.version})"
     api = _check_api(title, found, getattr(module, "kuberay_hook_api", HOOK_API))
     try:
         hooks = find_hooks(found.name, module)
@@ -137,6 +148,10 @@ def _check_api(title: str, found: Installed, api: Any) -> tuple[int, int]:
 
 def in_one_line(error: BaseException) -> str:
     """``TypeName: first line`` of an error, at most 500 characters."""
-    lines = str(error).strip().splitlines()
+    try:
+        lines = str(error).strip().splitlines()
+    except Exception:  # noqa: BLE001  the error is a plugin's, and its text may be no better than the rest
+        lines = ["its message cannot be read"]
     text = f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
+    text = text.encode("utf-8", "replace").decode()
     return text if len(text) <= 500 else text[:499] + "…"

@@ -7,14 +7,16 @@ plans, and the start-up hooks through `kuberay.plugins.startup`. Source: anchors
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from kuberay.api.kinds import JOB, POD, SERVICE
-from kuberay.hooks.calls import MutatedPod, NoHooks, PluginFailure, Resources
+from kuberay.hooks.calls import Lane, MutatedPod, NoHooks, PluginFailure, PluginWarning, Resources, SlowCall
 from kuberay.hooks.service_upgrade import ServiceUpgradeContext, ServiceUpgradeStrategy, UpgradeStep
 from kuberay.hooks.types import (
     FeatureGate,
@@ -28,10 +30,13 @@ from kuberay.hooks.types import (
     UpgradeStrategy,
     Watch,
 )
-from kuberay.plugins import answers, startup
-from kuberay.plugins.copies import Context, copy_json, copy_owner, owner_of, with_owner
+from kuberay.plugins import checks, startup
+from kuberay.plugins.answers import AnswerError
+from kuberay.plugins.copies import Context, copy_and_text, copy_owner, owner_of, with_owner
 from kuberay.plugins.diff import changed_paths
 from kuberay.plugins.loader import Plugin, in_one_line
+from kuberay.plugins.pace import Pace
+from kuberay.plugins.schedulers import BatchScheduler, find_scheduler
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +75,16 @@ class _Called:
     function: Callable[..., Any]
 
 
+class _OfThread(threading.local):
+    """What belongs to the pass that this thread makes: copies of its owner, and strategies that were offered for it."""
+
+    def __init__(self) -> None:
+        self.owner: OwnerContext | None = None
+        self.by_plugin: dict[str, OwnerContext] = {}
+        self.strategies: dict[str, tuple[Any, str]] = {}
+        """Those offered last, by type, and by which plugin."""
+
+
 class PluginManager:
     """The enabled plugins. Raises `PluginError` when a start-up hook of one of them is wrong.
 
@@ -90,10 +105,10 @@ class PluginManager:
         self._settings: Mapping[str, Any] = {name: model() for name, model in self._models.items()}
         self._watches, kinds = startup.watches(self.plugins)
         self._kinds = {name: _CORE_KINDS | own for name, own in kinds.items()}
-        self._strategies: dict[str, tuple[ServiceUpgradeStrategy, str]] = {}
-        """The strategies offered for RayServices last, by type, and by which plugin."""
-        self._copied_for: OwnerContext | None = None
-        self._copies: dict[str, OwnerContext] = {}
+        self.scheduler: BatchScheduler | None = find_scheduler(self.plugins)
+        """The enabled plugin that is the batch scheduler."""
+        self._pace = Pace(clock)
+        self._own = _OfThread()
         self._logged: dict[tuple[str, str, str], None] = {}
 
     # Start-up
@@ -106,9 +121,21 @@ class PluginManager:
         """One `Watch` per kind, over all plugins."""
         return self._watches
 
+    def in_lane(self, lane: Lane) -> AbstractContextManager[None]:
+        """Within it, this thread's hooks are called in *lane*; `SlowPluginError` ends what should be in another."""
+        return self._pace.in_lane(lane)
+
+    def slow_calls(self, uid: str) -> Sequence[SlowCall]:
+        """Hooks that took too long for the owner with that UID when they were asked last."""
+        return self._pace.slow_calls(uid)
+
     def feature_gates(self) -> Mapping[str, Sequence[FeatureGate]]:
         """Gates by plugin name."""
         return startup.feature_gates(self.plugins)
+
+    def choose_scheduler(self, name: str) -> None:
+        """Raises `PluginError` unless *name*, when it is not empty, is the enabled batch scheduler."""
+        self.scheduler = find_scheduler(self.plugins, name)
 
     def settings_models(self) -> Mapping[str, type[Any]]:
         """The pydantic model of each plugin that has settings; they refuse unknown fields."""
@@ -132,15 +159,23 @@ class PluginManager:
         problems: list[Problem] = []
         failures: list[PluginFailure] = []
         for plugin in self._with("validate"):
-            for answer in self._ask(plugin, "validate", ctx, partial(answers.list_of, Problem), failures):
+            for answer in self._ask(plugin, "validate", ctx, checks.problems, failures):
                 problems += answer
         return problems, failures
+
+    def warn(self, ctx: OwnerContext) -> tuple[Sequence[PluginWarning], Sequence[PluginFailure]]:
+        warnings: list[PluginWarning] = []
+        failures: list[PluginFailure] = []
+        for plugin in self._with("warn"):
+            for answer in self._ask(plugin, "warn", ctx, checks.problems, failures):
+                warnings += [PluginWarning(plugin.name, problem) for problem in answer]
+        return warnings, failures
 
     def ray_start_params(self, ctx: PodContext) -> tuple[dict[str, str], Sequence[PluginFailure]]:
         params: dict[str, str] = {}
         failures: list[PluginFailure] = []
         for plugin in self._with("ray_start_params"):
-            for answer in self._ask(plugin, "ray_start_params", ctx, answers.start_params, failures):
+            for answer in self._ask(plugin, "ray_start_params", ctx, checks.parameters, failures):
                 params.update(answer)
         return params, failures
 
@@ -153,10 +188,12 @@ class PluginManager:
     def pre_create_pods(self, ctx: OwnerContext) -> Resources:
         found = Resources()
         for plugin in self._with("pre_create_pods"):
-            check = partial(answers.objects_and_waits, self._kinds[plugin.name])
-            for manifests, waits in self._ask(plugin, "pre_create_pods", ctx, check, found.failures):
-                found.manifests += manifests
-                found.waits += [(plugin.name, wait) for wait in waits]
+            check = partial(checks.before_pods, self._kinds[plugin.name], ctx.namespace)
+            for answer in self._ask(plugin, "pre_create_pods", ctx, check, found.failures):
+                found.manifests += answer.manifests
+                found.waits += [(plugin.name, wait) for wait in answer.waits]
+                found.secrets += [(plugin.name, secret) for secret in answer.secrets]
+                found.annotations += answer.annotations
         return found
 
     def extra_resources(self, ctx: OwnerContext) -> Resources:
@@ -165,16 +202,34 @@ class PluginManager:
     def finish(self, ctx: FinishContext) -> Resources:
         return self._objects("finish", ctx)
 
-    def upgrade_strategy(self, ctx: UpgradeContext) -> UpgradeStrategy | None:
+    def upgrade_strategy(
+        self, ctx: UpgradeContext, failures: list[PluginFailure] | None = None
+    ) -> UpgradeStrategy | None:
         """The strategy offered for ``ctx.type``. Of two offers none is taken, for the choice is not the operator's."""
-        return next((answer for _, answer in self._offers(ctx, partial(answers.strategy, ctx))), None)
+        return self._offered(ctx, partial(checks.strategy, ctx), failures)
 
-    def service_strategy(self, ctx: UpgradeContext) -> ServiceUpgradeStrategy | None:
+    def recreate_all(self, strategy: UpgradeStrategy, ctx: UpgradeContext) -> tuple[bool, Sequence[PluginFailure]]:
+        failures: list[PluginFailure] = []
+        called = _Called(self._plugin_of(strategy), _STRATEGY, "recreate_all", strategy.recreate_all)
+        found = self._call(called, ctx, checks.yes_or_no, failures)
+        return bool(found and found[0]), failures
+
+    def service_strategy(
+        self, ctx: UpgradeContext, failures: list[PluginFailure] | None = None
+    ) -> ServiceUpgradeStrategy | None:
         """The same for a RayService."""
-        for plugin, answer in self._offers(ctx, partial(answers.service_strategy, ctx)):
-            self._strategies[answer.name] = (answer, plugin)
-            return answer
-        return None
+        return self._offered(ctx, partial(checks.service_strategy, ctx), failures)
+
+    def cluster_strategy(
+        self, strategy: ServiceUpgradeStrategy, owner: OwnerContext
+    ) -> tuple[Mapping[str, Any] | None, Sequence[PluginFailure]]:
+        plugin = self._plugin_of(strategy)
+        if not plugin:
+            return NoHooks().cluster_strategy(strategy, owner)
+        failures: list[PluginFailure] = []
+        called = _Called(plugin, _STRATEGY, "cluster_strategy", strategy.cluster_strategy)
+        found = self._call(called, owner, checks.mapping, failures)
+        return found[0] if found else None, failures
 
     def service_problems(
         self, strategy: ServiceUpgradeStrategy, owner: OwnerContext
@@ -184,7 +239,7 @@ class PluginManager:
             return NoHooks().service_problems(strategy, owner)
         failures: list[PluginFailure] = []
         called = _Called(plugin, _STRATEGY, "problems", strategy.problems)
-        found = self._call(called, owner, partial(answers.list_of, Problem), failures)
+        found = self._call(called, owner, checks.problems, failures)
         return [problem for problems in found for problem in problems], failures
 
     def service_step(
@@ -195,14 +250,17 @@ class PluginManager:
             return NoHooks().service_step(strategy, ctx)
         failures: list[PluginFailure] = []
         called = _Called(plugin, _STRATEGY, "step", strategy.step)
-        found = self._call(called, ctx, partial(answers.upgrade_step, self._kinds[plugin]), failures)
+        found = self._call(called, ctx, partial(checks.step, self._kinds[plugin], ctx.owner.namespace), failures)
         return found[0] if found else None, failures
 
     def diagnose(self, ctx: OwnerContext) -> Sequence[str]:
         reasons: list[str] = []
         for plugin in self._with("diagnose"):
-            for answer in self._ask(plugin, "diagnose", ctx, answers.sentences, []):
+            failures: list[PluginFailure] = []
+            for answer in self._ask(plugin, "diagnose", ctx, checks.sentences, failures):
                 reasons += answer
+            # What is wrong with it is a reason, too, that nobody knows more.
+            reasons += [f"plugin {failed.plugin} failed in diagnose: {failed.error}" for failed in failures]
         return reasons
 
     # How a plugin is asked
@@ -231,52 +289,68 @@ class PluginManager:
         *more: Any,
     ) -> Sequence[Answer]:
         plugin, hook = called.plugin, called.hook
+        owner = owner_of(ctx)
+        self._pace.check(plugin, owner.uid)
         started = self._clock()
         failed = True
         try:
-            own = with_owner(ctx, self._own_owner(plugin, owner_of(ctx)))
+            own = with_owner(ctx, self._own_owner(plugin, owner))
             answer = check(called.function(own, *more))
             failed = False
-        except answers.AnswerError as error:
+        except AnswerError as error:
             failures.append(PluginFailure(plugin, hook, f"{called.name}() {error}"))
             self._log_once(plugin, hook, f"{called.name}() {error}")
-        except Exception as error:  # noqa: BLE001  whatever a plugin raises is its own failure, never the operator's
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  whatever a plugin raises, sys.exit() included, is its own failure
             failures.append(PluginFailure(plugin, hook, in_one_line(error)))
             self._log_once(plugin, hook, in_one_line(error), error)
         finally:
-            self._observer.hook_called(plugin, hook, self._clock() - started, failed)
+            ended = self._clock()
+            seconds = ended - started
+            self._pace.note(plugin, hook, owner.uid, seconds, ended)
+            self._observer.hook_called(plugin, hook, seconds, failed)
         return () if failed else (answer,)
 
-    def _offers(self, ctx: UpgradeContext, check: Callable[[Any], Answer | None]) -> Sequence[tuple[str, Answer]]:
-        """The one strategy offered for ``ctx.type``, with its plugin."""
+    def _offered(
+        self, ctx: UpgradeContext, check: Callable[[Any], Answer | None], failures: list[PluginFailure] | None
+    ) -> Answer | None:
+        """The one strategy offered for ``ctx.type``; this thread remembers whose it is."""
+        failed: list[PluginFailure] = [] if failures is None else failures
         offers: list[tuple[str, Answer]] = []
         for plugin in self._with(_STRATEGY):
-            for answer in self._ask(plugin, _STRATEGY, ctx, check, []):
+            for answer in self._ask(plugin, _STRATEGY, ctx, check, failed):
                 offers += [(plugin.name, answer)] if answer is not None else []
         if len(offers) > 1:
             names = " and ".join(repr(name) for name, _ in offers)
-            self._log_once(offers[0][0], _STRATEGY, f"plugins {names} both offer {ctx.type!r}: disable one")
-            return ()
-        return offers
+            error = f"plugins {names} both offer {ctx.type!r}: disable one"
+            failed.append(PluginFailure(offers[0][0], _STRATEGY, error))
+            self._log_once(offers[0][0], _STRATEGY, error)
+            return None
+        for name, answer in offers:
+            self._own.strategies[ctx.type] = (answer, name)
+            return answer
+        return None
 
-    def _plugin_of(self, strategy: ServiceUpgradeStrategy) -> str:
+    def _plugin_of(self, strategy: UpgradeStrategy | ServiceUpgradeStrategy) -> str:
         """Who offered *strategy*; empty for the core's own."""
-        offered, plugin = self._strategies.get(strategy.name, (None, ""))
+        offered, plugin = self._own.strategies.get(strategy.name, (None, ""))
         return plugin if offered is strategy else ""
 
     def _own_owner(self, plugin: str, owner: OwnerContext) -> OwnerContext:
         """The plugin's copy of *owner*: one per pass, since copying a spec costs more than most hooks do."""
-        if self._copied_for is not owner:
-            self._copied_for, self._copies = owner, {}
-        copy = self._copies.get(plugin)
+        copied = self._own
+        if copied.owner is not owner:
+            copied.owner, copied.by_plugin = owner, {}
+        copy = copied.by_plugin.get(plugin)
         if copy is None:
-            copy = self._copies[plugin] = copy_owner(owner, self._settings.get(plugin))
+            copy = copied.by_plugin[plugin] = copy_owner(owner, self._settings.get(plugin))
         return copy
 
     def _objects(self, hook: str, ctx: OwnerContext | FinishContext) -> Resources:
         found = Resources()
         for plugin in self._with(hook):
-            check = partial(answers.objects, self._kinds[plugin.name])
+            check = partial(checks.objects, self._kinds[plugin.name], owner_of(ctx).namespace)
             for answer in self._ask(plugin, hook, ctx, check, found.failures):
                 found.manifests += answer
         return found
@@ -284,8 +358,8 @@ class PluginManager:
     def _mutate(self, hook: str, ctx: PodContext, manifest: Manifest) -> MutatedPod:
         mutated = MutatedPod(manifest)
         for plugin in self._with(hook):
-            given = copy_json(mutated.pod)
-            check = partial(answers.changed_manifest, given, mutated.pod)
+            given, text = copy_and_text(mutated.pod)
+            check = partial(checks.changed, given, text, mutated.pod)
             for answer in self._ask(plugin, hook, ctx, check, mutated.failures, given):
                 paths = changed_paths(mutated.pod, answer) if answer else []
                 if answer and paths:
@@ -293,7 +367,7 @@ class PluginManager:
                     mutated.pod = answer
         return mutated
 
-    def _log_once(self, plugin: str, hook: str, message: str, error: Exception | None = None) -> None:
+    def _log_once(self, plugin: str, hook: str, message: str, error: BaseException | None = None) -> None:
         key = (plugin, hook, message)
         if key in self._logged:
             return

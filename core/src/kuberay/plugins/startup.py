@@ -5,30 +5,39 @@ Unlike the hooks of a pass, a failure here ends the start, with one sentence tha
 
 from __future__ import annotations
 
+import logging
+import re
+import time
 import types
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from kuberay.api.kinds import Kind
 from kuberay.hooks.types import FeatureGate, PolicyRule, Watch
 from kuberay.plugins.answers import AnswerError, list_of
 from kuberay.plugins.loader import Plugin, PluginError, in_one_line
+from kuberay.plugins.pace import BUDGET
+
+log = logging.getLogger(__name__)
 
 Answer = TypeVar("Answer")
 Kinds = set[tuple[str, str]]
 
+_SELECTOR = re.compile(r"(\s*[\w./-]+\s*(==?\s*[\w.-]*\s*)?(,|$))*")
+"""What the operator can compare itself, as it does for lists that are older than a watch."""
+
 
 def feature_gates(plugins: Sequence[Plugin]) -> dict[str, list[FeatureGate]]:
     """Gates by plugin name."""
-    return _ask_all(plugins, "feature_gates", partial(list_of, FeatureGate))
+    return _ask_all(plugins, "feature_gates", _check_gates)
 
 
 def rbac_rules(plugins: Sequence[Plugin]) -> dict[str, list[PolicyRule]]:
     """Rules by plugin name."""
-    return _ask_all(plugins, "rbac_rules", partial(list_of, PolicyRule))
+    return _ask_all(plugins, "rbac_rules", _check_rules)
 
 
 def add_commands(plugins: Sequence[Plugin], app: Any) -> None:
@@ -44,7 +53,7 @@ def watches(plugins: Sequence[Plugin]) -> tuple[list[Watch], dict[str, Kinds]]:
     """
     merged: dict[str, tuple[str, Watch]] = {}
     kinds: dict[str, Kinds] = {plugin.name: set() for plugin in plugins}
-    for name, answer in _ask_all(plugins, "watches", partial(list_of, Watch)).items():
+    for name, answer in _ask_all(plugins, "watches", _check_watches).items():
         for watch in answer:
             kinds[name].add((watch.kind.api_version, watch.kind.kind))
             other, known = merged.setdefault(str(watch.kind), (name, watch))
@@ -84,6 +93,47 @@ def read_settings(
     return settings
 
 
+def _check_gates(answer: Any) -> list[FeatureGate]:
+    gates = list_of(FeatureGate, answer)
+    for gate in gates:
+        right = (
+            _is_word(gate.name)
+            and isinstance(gate.default, bool)
+            and gate.stage in ("ALPHA", "BETA", "GA")
+            and isinstance(gate.description, str)
+        )
+        if not right:
+            raise AnswerError(
+                f"returned {gate!r}: a word as name, a boolean as default, a stage (ALPHA, BETA, GA) and a text are expected"
+            )
+    return gates
+
+
+def _check_rules(answer: Any) -> list[PolicyRule]:
+    rules = list_of(PolicyRule, answer)
+    for rule in rules:
+        for texts in (rule.api_groups, rule.resources, rule.verbs):
+            if not isinstance(texts, list | tuple) or not all(isinstance(text, str) for text in texts):
+                raise AnswerError(f"returned {rule!r}: lists of texts are expected")
+    return rules
+
+
+def _check_watches(answer: Any) -> list[Watch]:
+    watched = list_of(Watch, answer)
+    for watch in watched:
+        if not isinstance(watch.kind, Kind):
+            raise AnswerError(f"returned {watch!r}: a Kind is expected as its kind")
+        if not isinstance(watch.label_selector, str) or not _SELECTOR.fullmatch(watch.label_selector):
+            raise AnswerError(
+                f"returned {watch!r}: its label_selector must be terms like key or key=value, separated by commas"
+            )
+    return watched
+
+
+def _is_word(name: Any) -> bool:
+    return isinstance(name, str) and name.isidentifier()
+
+
 def _check_model(answer: Any) -> type[BaseModel]:
     if not (isinstance(answer, type) and issubclass(answer, BaseModel)):
         raise AnswerError(f"returned {answer!r}, a pydantic model class is expected")
@@ -104,10 +154,14 @@ def _ask_all(
     for plugin in plugins:
         if hook not in plugin.hooks:
             continue
+        started = time.perf_counter()
         try:
             found[plugin.name] = check(plugin.hooks[hook](*arguments))
         except AnswerError as error:
             raise PluginError(f"plugin {plugin.title} cannot be used: {hook}() {error}") from error
         except Exception as error:
             raise PluginError(f"plugin {plugin.title} cannot be used: {hook}() raised {in_one_line(error)}") from error
+        seconds = time.perf_counter() - started
+        if seconds > BUDGET:
+            log.warning("plugin %s took %.1f s in %s(), for which the start had to wait", plugin.name, seconds, hook)
     return found

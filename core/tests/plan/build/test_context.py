@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -13,6 +14,7 @@ from kuberay.api.kinds import RAYCLUSTER, RAYJOB, SERVICE_ACCOUNT
 from kuberay.api.objects import RayObject, from_dict
 from kuberay.plan.build.context import group_sizes, owner_context, owner_reference, pod_requests
 from kuberay.plan.build.spec_hash import spec_hash
+from kuberay.plan.config import PlanConfig
 from kuberay.plan.model import ObjectProbe, Probe, ProbeResult
 from kuberay.plan.observed import Observed
 
@@ -152,3 +154,25 @@ def test_hash_is_that_of_earlier_versions() -> None:
     """A changed value would restart every cluster with the Recreate strategy at the second spec edit after an upgrade."""
     assert spec_hash(SPEC) == "EG8TCD456KB4ABLOPVL48A783UMN75TO"
     assert spec_hash(dict(reversed(SPEC.items()))) == "EG8TCD456KB4ABLOPVL48A783UMN75TO"
+
+
+def test_sidecars_of_the_configuration_are_told_apart_from_what_the_user_asks_for() -> None:
+    def container(cpu: str) -> dict[str, Any]:
+        return {"name": "c", "image": "i", "resources": {"requests": {"cpu": cpu}}}
+
+    template = {"spec": {"containers": [container("1")]}}
+    spec = RayClusterSpec.parse(
+        {"headGroupSpec": {"template": template}, "workerGroupSpecs": [{"groupName": "w", "template": template}]}
+    )
+    seen = observed(from_dict(RAYCLUSTER, {"metadata": {"name": "a", "uid": "u"}, "spec": {}}), {})
+    config = PlanConfig(head_sidecars=[container("100m"), container("50m")], worker_sidecars=[container("20m")])
+    told = owner_context(
+        replace(seen, config=config), kind=RAYCLUSTER, cluster_spec=spec, lookups=[], submitter_requests={"cpu": "2"}
+    )
+    assert [(each.name, each.requests, each.sidecars) for each in told.groups] == [
+        ("headgroup", {"cpu": "1"}, {"cpu": "150m"}),
+        ("w", {"cpu": "1"}, {"cpu": "20m"}),
+        ("submittergroup", {"cpu": "2"}, {}),
+    ]
+    plain = owner_context(seen, kind=RAYCLUSTER, cluster_spec=spec, lookups=[])
+    assert [each.sidecars for each in plain.groups] == [{}, {}]

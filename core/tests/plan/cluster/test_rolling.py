@@ -519,6 +519,24 @@ def test_recreate_after_rolling_recreates_nothing(kubernetes: Any, cluster: Any)
     assert not before & set(tiny.pods)
 
 
+def test_recreate_in_the_middle_replaces_what_is_left(kubernetes: Any, cluster: Any) -> None:
+    """Also when the head, by which Recreate goes, was lost meanwhile and is of the present spec already."""
+    tiny = kubernetes(rolling(cluster))
+    tiny.settle()
+    tiny.edit(image(NEW))
+    tiny.reconcile()
+    tiny.start_pods()
+    del tiny.objects[POD, tiny.head["metadata"]["name"]]
+    tiny.reconcile()
+    assert len(set(images(tiny))) == 2
+    tiny.edit(lambda spec: spec.update(upgradeStrategy={"type": "Recreate"}))
+    tiny.settle(passes=30)
+    assert images(tiny) == ["new"] * 3
+    kept = set(tiny.pods)
+    tiny.settle()
+    assert set(tiny.pods) == kept
+
+
 @pytest.mark.parametrize("strategy", [None, "None", "Recreate", "Rolling"])
 def test_an_operator_that_builds_other_pods_touches_none(
     kubernetes: Any, cluster: Any, strategy: str | None, monkeypatch: pytest.MonkeyPatch

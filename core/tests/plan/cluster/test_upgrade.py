@@ -151,7 +151,7 @@ def test_the_plugins_strategy_decides(kubernetes: Any, cluster: Any, says: bool,
     asked: list[UpgradeContext] = []
 
     class Hooks(NoHooks):
-        def upgrade_strategy(self, ctx: UpgradeContext) -> UpgradeStrategy | None:
+        def upgrade_strategy(self, ctx: UpgradeContext, failures: Any = None) -> UpgradeStrategy | None:
             asked.append(ctx)
             return UpgradeStrategy(ctx.type, recreate_all=lambda context: says)
 

@@ -189,4 +189,4 @@ def test_a_plugin_that_raises_while_validating_stops_nothing(new_world: Make) ->
     assert world.status["jobDeploymentStatus"] == "Running"
     (condition,) = world.told
     assert (condition["type"], condition["reason"]) == ("PluginFailed", "Validate")
-    assert condition["message"] == "p raised in validate: boom"
+    assert condition["message"] == "plugin p failed in validate: boom"

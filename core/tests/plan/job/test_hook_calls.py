@@ -130,7 +130,7 @@ def test_a_plugin_that_raises_holds_back_what_depends_on_it(world: Any, hooks: G
     world.run(5)
     assert world.status["jobDeploymentStatus"] == "Initializing"
     (condition,) = world.told
-    assert (condition["type"], condition["message"]) == ("PluginFailed", f"gang raised in {hook}: boom")
+    assert (condition["type"], condition["message"]) == ("PluginFailed", f"plugin gang failed in {hook}: boom")
     made = any(kind == RAYCLUSTER for kind, _ in world.objects)
     assert made is (hook == "mutate_pod")
     assert (JOB, "j") not in world.objects

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from kuberay.api.kinds import GATEWAY, HTTP_ROUTE
 from kuberay.hooks.calls import NoHooks
@@ -36,7 +36,7 @@ class Hooks(NoHooks):
         self.decide, self.capacities = decide, capacities
         self.seen: list[ServiceUpgradeContext] = []
 
-    def service_strategy(self, ctx: UpgradeContext) -> ServiceUpgradeStrategy | None:
+    def service_strategy(self, ctx: UpgradeContext, failures: Any = None) -> ServiceUpgradeStrategy | None:
         return Scripted(self._step, self.capacities) if ctx.type == "Scripted" else None
 
     def watches(self) -> Sequence[Watch]:
@@ -66,5 +66,5 @@ class Endless(NoHooks):
 
     rolling_back = False
 
-    def service_strategy(self, ctx: UpgradeContext) -> ServiceUpgradeStrategy | None:
+    def service_strategy(self, ctx: UpgradeContext, failures: Any = None) -> ServiceUpgradeStrategy | None:
         return EndlessStrategy(self) if ctx.type == "Endless" else None

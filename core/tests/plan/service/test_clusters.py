@@ -460,6 +460,66 @@ def test_the_clusters_own_strategy_follows_that_of_the_service() -> None:
     assert world.clusters() == [active]
 
 
+def broken_off(condition: str, type_: str | None) -> World:
+    """*type_* is chosen after the RayCluster has told *condition* of its rolling upgrade."""
+    world = serving(upgradeStrategy={"type": "Rolling"})
+    edit(world, image("ray:2"))
+    world.cluster(world.active)["status"]["observedGeneration"] = world.cluster(world.active)["metadata"]["generation"]
+    world.set_cluster_condition(world.active, condition, "True", "Progressing", "1 of 2")
+    world.edit(upgradeStrategy={"type": type_})
+    return world
+
+
+@pytest.mark.parametrize("condition", ["RollingUpgrade", "HeadOutdated"])
+@pytest.mark.parametrize("type_", ["NewCluster", None])
+def test_what_a_rolling_upgrade_has_left_needs_another_cluster(condition: str, type_: str | None) -> None:
+    world = broken_off(condition, type_)
+    active = world.active
+    world.settle()
+    assert "upgradeStrategy" not in world.cluster(active)["spec"]
+    assert (world.active, world.clusters()) == (active, sorted([active, world.pending]))
+    world.set_cluster_condition(active, condition, "False", "Gone")
+    world.settle()
+    assert world.pending, "the RayCluster itself does not tell of it any more"
+
+
+def test_back_to_rolling_it_goes_on_where_it_was() -> None:
+    world = broken_off("RollingUpgrade", "NewCluster").settle()
+    active = world.active
+    world.edit(upgradeStrategy={"type": "Rolling"})
+    world.settle()
+    assert world.cluster(active)["spec"]["upgradeStrategy"] == {"type": "Rolling"}
+    assert (world.active, world.pending) == (active, "")
+
+
+def test_none_says_what_a_rolling_upgrade_has_left() -> None:
+    world = broken_off("RollingUpgrade", "None").settle()
+    active = world.active
+    assert (world.clusters(), world.pending) == ([active], "")
+    assert world.notes("RayClusterConfigEditIgnored") == [
+        f"rayClusterConfig: RayCluster {NS}/{active} has pods of a former one, whose replacement was broken off, and "
+        "upgradeStrategy.type None rolls nothing out; choose another type, or suspend and resume"
+    ]
+    edit(world, group(maxReplicas=33))
+    assert groups(world, active)[0]["maxReplicas"] == 33, "it can still be scaled"
+    assert world.condition("RayClusterConfigEditIgnored") == ("True", "NotRolledOut")
+
+
+def test_another_type_waits_until_the_cluster_has_said_how_far_it_is() -> None:
+    """Whether an edit needed other pods is known once the RayCluster has been looked at."""
+    world = serving(upgradeStrategy={"type": "Rolling"})
+    edit(world, image("ray:2"))
+    active, generation = world.active, world.cluster(world.active)["metadata"]["generation"]
+    world.cluster(active)["status"]["observedGeneration"] = generation - 1
+    world.edit(upgradeStrategy={"type": "NewCluster"})
+    world.settle()
+    assert world.cluster(active)["spec"]["upgradeStrategy"] == {"type": "Rolling"}
+    world.cluster(active)["status"]["observedGeneration"] = generation
+    world.settle()
+    assert "upgradeStrategy" not in world.cluster(active)["spec"]
+    assert world.clusters() == [active]
+
+
 @pytest.mark.parametrize("switch", ["upgrade_paused", "upgrade_aborted"])
 def test_a_rolling_upgrade_does_not_begin_while_an_annotation_forbids_it(switch: str) -> None:
     world = serving(upgradeStrategy={"type": "Rolling"})

@@ -97,7 +97,7 @@ def test_the_gate_off_makes_incremental_like_none() -> None:
     strategy = {"type": INCREMENTAL, "clusterUpgradeOptions": OPTIONS}
     world = serving(world={"gates": {INCREMENTAL_UPGRADE: False}}, upgradeStrategy=strategy)
     edit(world)
-    assert (world.pending, world.condition("PluginMissing")) == ("", None)
+    assert (world.pending, world.condition("PluginMissing")) == ("", ("True", "GateOff"))
     assert world.condition("RayClusterConfigEditIgnored") is not None
 
 

@@ -181,6 +181,14 @@ JOBS: Sequence[Entry] = (
     job(
         J.PODS_WAITING,
         "True",
+        "SubmitterDenied",
+        "transient",
+        "The networkPolicy of the RayCluster that clusterSelector names denies ingress from the submitter.",
+        "Add the rule that the message names; after 300 seconds of trying the RayJob fails.",
+    ),
+    job(
+        J.PODS_WAITING,
+        "True",
         "JobNotFound",
         "terminal",
         "InteractiveMode: Ray knows no job of the id that was told.",
@@ -257,6 +265,23 @@ JOBS: Sequence[Entry] = (
         "terminal",
         "A plugin raises an error for this object; the reason is the hook.",
         "Report it to the plugin's author; the operator's log has the stack trace.",
+    ),
+    job(
+        J.PLUGIN_SLOW,
+        "True",
+        ANY,
+        "terminal",
+        "A plugin, whose name is the reason, takes more than 0.2 s in a hook for this object; the message names the hook. "
+        "Only this object waits for it.",
+        "Report it to the plugin's author; kuberay_plugin_hook_duration_seconds has the times.",
+    ),
+    job(
+        J.PLUGIN_WARNING,
+        "True",
+        ANY,
+        "terminal",
+        "A plugin, whose name is the reason, finds something that has not the effect its user may expect. Nothing waits for it.",
+        "Correct what the message names.",
     ),
     job(
         J.PLUGIN_MISSING,

@@ -83,6 +83,23 @@ OWN: Sequence[Entry] = (
         "Report it to the plugin's author; the operator's log has the stack trace.",
     ),
     cluster(
+        C.PLUGIN_SLOW,
+        "True",
+        ANY,
+        "terminal",
+        "A plugin, whose name is the reason, takes more than 0.2 s in a hook for this object; the message names the hook. "
+        "Only this object waits for it.",
+        "Report it to the plugin's author; kuberay_plugin_hook_duration_seconds has the times.",
+    ),
+    cluster(
+        C.PLUGIN_WARNING,
+        "True",
+        ANY,
+        "terminal",
+        "A plugin, whose name is the reason, finds something that has not the effect its user may expect. Nothing waits for it.",
+        "Correct what the message names.",
+    ),
+    cluster(
         C.PLUGIN_MISSING,
         "True",
         "PluginNotEnabled",

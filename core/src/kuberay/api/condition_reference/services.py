@@ -249,6 +249,14 @@ _WAITING: Sequence[Entry] = (
     service(
         C.WAITING,
         TRUE,
+        "PluginFailed",
+        "terminal",
+        "The plugin that offers upgradeStrategy.type failed; PluginFailed says how. Nothing moves meanwhile; what runs goes on.",
+        "Report it to the plugin's author, or choose another type.",
+    ),
+    service(
+        C.WAITING,
+        TRUE,
         ANY,
         "transient",
         "What the RayCluster says of itself (the reason is that of its own condition), or why the API server refuses a "
@@ -277,11 +285,36 @@ SERVICES: Sequence[Entry] = (
         "Report it to the plugin's author, or turn the plugin off.",
     ),
     service(
+        C.PLUGIN_SLOW,
+        TRUE,
+        ANY,
+        "terminal",
+        "A plugin, whose name is the reason, takes more than 0.2 s in a hook for this object; the message names the hook. "
+        "Only this object waits for it.",
+        "Report it to the plugin's author; kuberay_plugin_hook_duration_seconds has the times.",
+    ),
+    service(
+        C.PLUGIN_WARNING,
+        TRUE,
+        ANY,
+        "terminal",
+        "A plugin, whose name is the reason, finds something that has not the effect its user may expect. Nothing waits for it.",
+        "Correct what the message names.",
+    ),
+    service(
         C.PLUGIN_MISSING,
         TRUE,
         "PluginNotEnabled",
         "terminal",
         "The spec asks for a plugin that is not enabled; the message names the package.",
         "Install the package and add the plugin to plugins.enabled.",
+    ),
+    service(
+        C.PLUGIN_MISSING,
+        TRUE,
+        "GateOff",
+        "terminal",
+        "The upgrade strategy belongs to a feature gate that is off; the message names it.",
+        "Switch the gate on with --feature-gates, or choose another type.",
     ),
 )

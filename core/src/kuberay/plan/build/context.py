@@ -6,6 +6,7 @@ Source: spec plugins.md 2 for the arithmetic, raycluster.md 0.1 for the owner re
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -57,14 +58,17 @@ def owner_context(
         spec=obj.spec,
         status=obj.status,
         cluster_spec=raw_cluster,
-        groups=group_sizes(cluster_spec, submitter_requests) if groups is None else groups,
+        groups=_with_sidecars(observed, group_sizes(cluster_spec, submitter_requests) if groups is None else groups),
         now=observed.now,
         gates=observed.gates,
         lookup=_lookup(observed, lookups),
         owner_reference=owner_reference(kind, obj),
         pods=partial(_live_pods, observed),
         children=partial(_children, observed),
+        child=partial(_child, observed),
+        serves=observed.view.serves,
         cluster_domain=observed.config.cluster_domain,
+        operator_namespace=observed.config.operator_namespace,
         login_shell=observed.config.login_shell,
     )
 
@@ -77,6 +81,8 @@ def _live_pods(observed: Observed) -> list[LivePod]:
             pod.metadata.labels.get(LABEL_NODE_TYPE, ""),
             pod.metadata.labels.get(LABEL_GROUP, ""),
             pod.status.pod_ip,
+            pod.uid,
+            pod.metadata.annotations,
         )
         for pod in pods
         if not pod.deleting and pod.status.phase not in ("Succeeded", "Failed")
@@ -85,6 +91,11 @@ def _live_pods(observed: Observed) -> list[LivePod]:
 
 def _children(observed: Observed, kind: Kind) -> list[dict[str, Any]]:
     return [child.body() for child in observed.view.owned(observed.obj.uid, kind) if isinstance(child, Child)]
+
+
+def _child(observed: Observed, kind: Kind, name: str) -> dict[str, Any] | None:
+    found = observed.view.get(kind, observed.obj.namespace, name)
+    return found.body() if isinstance(found, Child) else None
 
 
 def _lookup(observed: Observed, lookups: list[Probe]) -> Lookup:
@@ -120,6 +131,17 @@ def group_sizes(
     if submitter_requests is not None:
         groups.append(GroupSize(SUBMITTER_GROUP, 1, 1, submitter_requests, raw_desired=1))
     return groups
+
+
+def _with_sidecars(observed: Observed, groups: Sequence[GroupSize]) -> Sequence[GroupSize]:
+    """The groups with what the operator's configuration adds to their pods."""
+    heads, workers = observed.config.head_sidecars, observed.config.worker_sidecars
+    if not heads and not workers:
+        return groups
+    of_head = pod_requests({"spec": {"containers": heads}})
+    of_worker = pod_requests({"spec": {"containers": workers}})
+    added = {HEAD_GROUP: of_head, SUBMITTER_GROUP: {}}
+    return [replace(group, sidecars=added.get(group.name, of_worker)) for group in groups]
 
 
 def pod_requests(template: Mapping[str, Any] | None) -> dict[str, str]:

@@ -33,6 +33,7 @@ HEAD_POD_CREATING = "HeadPodCreating"
 HELD_BACK = (
     ClusterCondition.PODS_WAITING,
     ClusterCondition.PLUGIN_FAILED,
+    ClusterCondition.PLUGIN_SLOW,
     ClusterCondition.PLUGIN_MISSING,
     GROUP_REMOVED,
 )

@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kuberay.api.cluster import RayClusterSpec
-from kuberay.api.kinds import JOB, NETWORK_POLICY, POD, ROLE, ROLE_BINDING, SECRET, SERVICE, SERVICE_ACCOUNT, Kind
+from kuberay.api.kinds import JOB, POD, ROLE, ROLE_BINDING, SECRET, SERVICE, SERVICE_ACCOUNT, Kind
+from kuberay.api.shipped import PACKAGES
 from kuberay.hooks.calls import PluginFailure
 from kuberay.hooks.types import FinishContext, OwnerContext, Wait
-from kuberay.plan.cluster.deletions import failure
+from kuberay.plan.cluster.plugin_events import apply_events, deletion_events
 from kuberay.plan.cluster.pod_decision import ClusterPass
-from kuberay.plan.model import Apply, Delete, Event, Write
+from kuberay.plan.model import Apply, Delete, Write
+from kuberay.plan.plugin_secrets import pod_annotations, random_secrets
 
 _PROVIDERS: tuple[tuple[str, Callable[[RayClusterSpec], bool], str], ...] = (
     ("enableInTreeAutoscaling", lambda spec: spec.autoscaling, "autoscaler-v2"),
@@ -23,16 +25,9 @@ _PROVIDERS: tuple[tuple[str, Callable[[RayClusterSpec], bool], str], ...] = (
     ("tlsOptions", lambda spec: spec.tls, "mtls"),
     ("historyServerOptions", lambda spec: spec.history_server_options is not None, "history-collector"),
 )
-"""Fields that only a plugin can honour: name, whether it is asked for, and the plugin. Its package is ``kuberay-`` and
-the plugin's name."""
+"""Fields that only a plugin can honour: name, whether it is asked for, and the plugin."""
 
 _CORE_KINDS = (SERVICE, SECRET, SERVICE_ACCOUNT, ROLE, ROLE_BINDING, JOB)
-_TOLD = {
-    SERVICE_ACCOUNT: ("ServiceAccount", "service account"),
-    ROLE: ("Role", "role"),
-    ROLE_BINDING: ("RoleBinding", "role binding"),
-}
-"""Kinds whose creation KubeRay tells, with the words of its events."""
 
 
 @dataclass(slots=True)
@@ -53,9 +48,11 @@ def missing_plugin(cluster: ClusterPass) -> str:
     """What the spec asks for and no enabled plugin provides, and how to get it; empty when nothing is missing."""
     for field_name, asked, plugin in _PROVIDERS:
         if asked(cluster.form.spec) and not cluster.observed.hooks.has(plugin):
+            if plugin not in PACKAGES:
+                return f"spec.{field_name} needs a plugin called {plugin}, and no package of this release has it"
             return (
                 f"spec.{field_name} needs the plugin {plugin}, which is not enabled: "
-                f"pip install kuberay-{plugin} and add {plugin} to plugins.enabled"
+                f"pip install {PACKAGES[plugin]} and add {plugin} to plugins.enabled"
             )
     return ""
 
@@ -71,12 +68,16 @@ def ask_plugins(cluster: ClusterPass, owner: OwnerContext, *, suspended: bool) -
         wishes.failures = list(finished.failures)
         return wishes
     before = hooks.pre_create_pods(owner)
-    wishes.required = _writes(cluster, owner, before.manifests, optional=False)
+    wishes.required = [
+        *random_secrets(cluster.observed, owner.owner_reference, before.secrets),
+        *_writes(cluster, owner, before.manifests, optional=False),
+    ]
     wishes.waits = list(before.waits)
     wishes.holds_pods = bool(before.failures)
     beside = hooks.extra_resources(owner)
     wishes.wanted = _writes(cluster, owner, beside.manifests, optional=True)
     wishes.failures = [*before.failures, *beside.failures]
+    wishes.wanted += pod_annotations(cluster.observed, before.annotations)
     if not wishes.failures and not wishes.waits:
         wishes.wanted += _prune(cluster, [*wishes.required, *wishes.wanted])
     return wishes
@@ -99,17 +100,18 @@ def _writes(
         metadata = {"namespace": cluster.namespace, **manifest["metadata"]}
         metadata.setdefault("ownerReferences", [dict(owner.owner_reference)])
         name = metadata["name"]
-        reason, words = _TOLD.get(kind, (kind.kind, f"{kind.kind}"))
-        place = f"{words} {metadata['namespace']}/{name}"
-        done = Event(f"Created{reason}", f"Created {place}", action="Create") if kind in _TOLD else None
+        exists = cluster.observed.view.get(kind, metadata["namespace"], name) is not None
+        events = apply_events(kind, f"{metadata['namespace']}/{name}", exists=exists)
         writes.append(
             Apply(
                 kind=kind,
                 namespace=metadata["namespace"],
                 name=name,
                 body={**manifest, "metadata": metadata},
-                done=done,
-                failed=failure(f"FailedToCreate{reason}", f"Failed creating {place}", action="Create"),
+                done=events.done,
+                updated=events.updated,
+                failed=events.failed,
+                taken=events.taken,
                 create_only=kind in create_only,
                 optional=optional,
             )
@@ -132,7 +134,16 @@ def _prune(cluster: ClusterPass, wanted: Iterable[Write]) -> list[Write]:
             continue
         for child in cluster.observed.view.owned(cluster.observed.obj.uid, watch.kind):
             if (watch.kind, child.name) not in kept and not child.deleting:
+                done, failed = deletion_events(watch.kind, f"{child.namespace}/{child.name}")
                 writes.append(
-                    Delete(kind=watch.kind, namespace=child.namespace, name=child.name, uid=child.uid, optional=True)
+                    Delete(
+                        kind=watch.kind,
+                        namespace=child.namespace,
+                        name=child.name,
+                        uid=child.uid,
+                        done=done,
+                        failed=failed,
+                        optional=True,
+                    )
                 )
     return writes

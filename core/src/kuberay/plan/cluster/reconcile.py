@@ -19,10 +19,11 @@ from kuberay.api.names import MANAGED_BY
 from kuberay.api.problems import Problem
 from kuberay.api.validation.autoscaling import restart_policy_warning
 from kuberay.api.validation.cluster import INVALID_SPEC, validate_cluster
-from kuberay.hooks.calls import PluginFailure
+from kuberay.hooks.calls import PluginFailure, PluginWarning
 from kuberay.hooks.types import OwnerContext
+from kuberay.plan import plugin_warnings, slow_plugins
 from kuberay.plan.build.context import owner_context
-from kuberay.plan.build.pods import PodFactory, head_service_name
+from kuberay.plan.build.pods import PodFactory, creator_crd, head_service_name
 from kuberay.plan.cluster.children import observe_children
 from kuberay.plan.cluster.cluster_deletion import plan_deletion
 from kuberay.plan.cluster.conditions import Conditions, conditions_of
@@ -49,7 +50,7 @@ from kuberay.plan.cluster.service_writes import service_writes, spec_is_news
 from kuberay.plan.cluster.side_objects import SideObjects, all_events, decide_side_objects, set_troubles
 from kuberay.plan.cluster.status import all_ready, compute_status, differs, write_delay
 from kuberay.plan.cluster.suspend import SuspendDecision, decide_suspend, suspend_writes, suspended_event
-from kuberay.plan.cluster.upgrade import decide_upgrade, head_annotations
+from kuberay.plan.cluster.upgrade import decide_upgrade, new_head_annotations
 from kuberay.plan.cluster.workers import decide_workers, removed_groups, workers_without_head
 from kuberay.plan.model import Event, Plan, Probe, Write
 from kuberay.plan.observed import Observed
@@ -107,6 +108,8 @@ class _Pass:
     last_changes: list[Write] = field(default_factory=list)
     """Changes to pods that come after all others."""
     beside: SideObjects = field(default_factory=SideObjects)
+    warnings: Sequence[PluginWarning] | None = None
+    """What plugins warn of; None: they were not asked."""
     not_ready: NotReady | None = None
     """What keeps pods from being ready for too long."""
 
@@ -122,7 +125,7 @@ class _Pass:
             self.fallback = decide_fallback(cluster)
             cluster.shifted = self.fallback.shifted
         if cluster.shifted:
-            self.owner = replace(self.owner, groups=shifted_sizes(cluster.form.groups, cluster))
+            self.owner = replace(self.owner, groups=shifted_sizes(self.owner.groups, cluster))
         missing = "" if suspend.holds else missing_plugin(cluster)
         wishes = ask_plugins(cluster, self.owner, suspended=suspend.holds)
         self.failures += wishes.failures
@@ -144,16 +147,25 @@ class _Pass:
             plan.stages = [[lifecycle.delete]]
         plan.events += [*warnings, *budget_warnings, *self._spec_warning()]
         failed = observed.failure
-        if failed is not None and not failed.marker and self.hold is None:
-            self.hold = Hold("WriteFailed", f"{failed.kind} {failed.name}: {failed.message}")
+        if failed is not None and not failed.marker:
+            told = f"{failed.kind} {failed.name}: {failed.message}"
+            if self.hold is None:
+                self.hold = Hold("WriteFailed", told)
+            elif wishes.waits:
+                # What a plugin waits for may never come because it could not be made.
+                self.hold = replace(self.hold, sentence=f"{self.hold.sentence}; {told}")
         self.not_ready = why_not_ready(cluster, failed, plan.expected_pods)
         if self.not_ready is not None or self.hold is not None:
             self.not_ready = with_diagnosis(self.not_ready, observed.hooks.diagnose(self.owner))
+        if not suspend.holds and creator_crd(observed.obj.metadata.labels) == RAYCLUSTER.kind:
+            self.warnings, failures = observed.hooks.warn(self.owner)
+            self.failures += failures
         set_head_started(cluster, conditions)
         if observed.gate(STATUS_CONDITIONS):
             self._set_conditions(conditions, suspend, missing)
-        elif self.beside.troubles and spec_is_news(cluster):
+        elif spec_is_news(cluster):
             plan.events += all_events(self.beside)
+            plan.events += [plugin_warnings.event(self.warnings)] if self.warnings else []
         self._set_status(conditions, suspended=suspend.suspended)
         if cluster.leaving:
             cluster.probes.append(drain_probe(cluster))
@@ -178,6 +190,7 @@ class _Pass:
             self.hold = Hold("TooManyHeadPods", conflict, event="TooManyHeadPods")
             return PodDecision(), []
         upgrade = decide_upgrade(cluster, self.owner)
+        self.failures += upgrade.failures
         self.head_stays = upgrade.refused
         if upgrade.recreate or cluster.outdated:
             # What could not be made anew is not taken down.
@@ -228,7 +241,7 @@ class _Pass:
             spec=cluster.form.spec,
             config=cluster.observed.config,
             hooks=cluster.observed.hooks,
-            head_annotations=head_annotations(cluster),
+            head_annotations=new_head_annotations(cluster),
             group_hashes=cluster.form.group_hashes,
             head_service=service.name if service is not None else "",
         )
@@ -253,6 +266,13 @@ class _Pass:
             removed_groups=removed_groups(cluster),
         )
         self.plan.events += set_troubles(conditions, self.beside)
+        slow = cluster.observed.hooks.slow_calls(cluster.observed.obj.uid)
+        if conditions.set_present(ClusterCondition.PLUGIN_SLOW, slow_plugins.told(slow)):
+            self.plan.events.append(slow_plugins.event(slow))
+        if self.warnings is not None:
+            told = plugin_warnings.told(self.warnings)
+            if conditions.set_present(ClusterCondition.PLUGIN_WARNING, told):
+                self.plan.events.append(plugin_warnings.event(self.warnings))
         conditions.set_suspend(suspending=suspend.deleting, suspended=suspend.suspended)
         set_unused(cluster, conditions)
         never_seen = not suspend.holds and _never_seen(cluster, conditions)

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field
 
 from kuberay.api.kinds import POD
 from kuberay.api.names import ANNOTATION_OPERATOR_VERSION, ANNOTATION_UPGRADE_HASH
-from kuberay.hooks.types import OwnerContext, UpgradeContext, UpgradeStrategy
+from kuberay.hooks.calls import PluginFailure
+from kuberay.hooks.types import OwnerContext, UpgradeContext
 from kuberay.plan.cluster import deletions
 from kuberay.plan.cluster.head import stays_without_head
 from kuberay.plan.cluster.outdated import find_outdated
@@ -18,10 +19,11 @@ from kuberay.plan.cluster.pod_decision import ClusterPass
 from kuberay.plan.cluster.rolling_head import refusal
 from kuberay.plan.model import Patch, Write
 
-_CORE_STRATEGIES = {
-    "Recreate": UpgradeStrategy("Recreate", recreate_all=lambda context: True),
-    "None": UpgradeStrategy("None", recreate_all=lambda context: False),
-}
+UNFINISHED = "unfinished"
+"""In place of a hash: the pods of the RayCluster are not all of one spec."""
+
+_RECREATE = "Recreate"
+"""The core's own strategy, which deletes all pods."""
 
 
 @dataclass(slots=True)
@@ -34,6 +36,8 @@ class UpgradeDecision:
     """What is written only when all of `writes` were made."""
     refused: str = ""
     """Why pods of another spec stay although the strategy replaces them."""
+    failures: list[PluginFailure] = field(default_factory=list)
+    """Of plugins that were asked for a strategy."""
 
 
 def decide_upgrade(cluster: ClusterPass, owner: OwnerContext) -> UpgradeDecision:
@@ -59,9 +63,9 @@ def decide_upgrade(cluster: ClusterPass, owner: OwnerContext) -> UpgradeDecision
     if not made_from or made_from == wanted:
         return UpgradeDecision()
     context = UpgradeContext(owner=owner, type=strategy_type, head_hash=made_from, wanted_hash=wanted)
-    strategy = _CORE_STRATEGIES.get(strategy_type) or cluster.observed.hooks.upgrade_strategy(context)
-    if strategy is None or not strategy.recreate_all(context):
-        return UpgradeDecision()
+    failures: list[PluginFailure] = []
+    if strategy_type != _RECREATE and not _asked_to_recreate(cluster, context, failures):
+        return UpgradeDecision(failures=failures)
     if stays_without_head(cluster):
         # Nothing would work without the head, which does not come back.
         why = refusal(cluster.form.spec, cluster.observed.obj.metadata.annotations, stays=True)
@@ -77,9 +81,29 @@ def decide_upgrade(cluster: ClusterPass, owner: OwnerContext) -> UpgradeDecision
     return UpgradeDecision(True, list(writes[:split]), list(writes[split:]))
 
 
+def _asked_to_recreate(cluster: ClusterPass, context: UpgradeContext, failures: list[PluginFailure]) -> bool:
+    """Whether a plugin has a strategy of that type, and it replaces all pods."""
+    hooks = cluster.observed.hooks
+    strategy = hooks.upgrade_strategy(context, failures)
+    if strategy is None:
+        return False
+    says, failed = hooks.recreate_all(strategy, context)
+    failures += failed
+    return says
+
+
 def head_annotations(cluster: ClusterPass) -> dict[str, str]:
     """What a head pod says about its making."""
     return {
         ANNOTATION_UPGRADE_HASH: cluster.form.hash,
         ANNOTATION_OPERATOR_VERSION: cluster.observed.config.operator_version,
     }
+
+
+def new_head_annotations(cluster: ClusterPass) -> dict[str, str]:
+    """What a head pod says that is made now. Beside workers of a former spec it does not claim the present one: Recreate, if it
+    is chosen before those are replaced, goes by the head alone."""
+    found = head_annotations(cluster)
+    if cluster.outdated or cluster.resizing:
+        found[ANNOTATION_UPGRADE_HASH] = UNFINISHED
+    return found

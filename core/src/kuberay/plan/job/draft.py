@@ -110,6 +110,8 @@ class Draft(Drafting):
     def finish(self) -> Plan:
         """The plan: probes of lookups, conditions, the status when it is worth a write, and the time to look again."""
         self.tell_of_plugins(JobCondition.PLUGIN_FAILED)
+        self.tell_of_slow_plugins(JobCondition.PLUGIN_SLOW)
+        self.tell_of_warnings(JobCondition.PLUGIN_WARNING)
         if self._held is not None:
             self.condition(JobCondition.PODS_WAITING, TRUE, *self._held)
         else:

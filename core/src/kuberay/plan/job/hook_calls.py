@@ -6,6 +6,7 @@ Source: spec plugins.md 1 and 4. A plugin that raises shows as a condition; wher
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal
 
 from kuberay.api.conditions import JobCondition, is_true
@@ -13,12 +14,13 @@ from kuberay.api.kinds import JOB, RAYJOB, ROLE, ROLE_BINDING, SECRET, SERVICE, 
 from kuberay.api.names import SUBMITTER_GROUP
 from kuberay.api.objects import RayObject
 from kuberay.hooks.calls import PluginFailure
-from kuberay.hooks.types import FinishContext, OwnerContext, PodContext
+from kuberay.hooks.types import FinishContext, GroupSize, OwnerContext, PodContext
 from kuberay.plan.build.context import group_sizes, owner_context, owner_reference, pod_requests
 from kuberay.plan.job.draft import Draft
-from kuberay.plan.job.ray_cluster import alive, cluster_spec
+from kuberay.plan.job.ray_cluster import alive, cluster_spec, find_cluster, owned_by
 from kuberay.plan.job.submitter import head_image, user_template
 from kuberay.plan.model import Apply, Event, Manifest, Write
+from kuberay.plan.plugin_secrets import random_secrets
 
 CHILD_KINDS = (SERVICE, SECRET, SERVICE_ACCOUNT, ROLE, ROLE_BINDING, JOB)
 """Core kinds plugins may make for a RayJob; others must be named by their watches."""
@@ -30,17 +32,33 @@ def job_context(draft: Draft, cluster: RayObject | None = None) -> OwnerContext:
     """The RayJob as hooks see it. *cluster* is the live one of a clusterSelector, for the submitter's image.
 
     Only a submitter with a pod of its own is a group; one in the head pod (SidecarMode) is no pod that a gang could wait for."""
+    spec = draft.spec.ray_cluster_spec
     requests: dict[str, str] | None = None
     if draft.mode.submitter_job:
         raw = draft.obj.spec.get("rayClusterSpec") or (cluster.spec if cluster is not None else None)
         requests = pod_requests(user_template(draft.spec, head_image(raw)))
+    groups = group_sizes(spec, requests)
     return owner_context(
         draft.observed,
         kind=RAYJOB,
-        cluster_spec=draft.spec.ray_cluster_spec,
+        cluster_spec=spec,
         lookups=draft.lookups,
-        submitter_requests=requests,
+        groups=_as_scaled(draft, groups) if spec is not None and spec.autoscaling else groups,
     )
+
+
+def _as_scaled(draft: Draft, groups: Sequence[GroupSize]) -> list[GroupSize]:
+    """*groups* in the numbers of pods of the RayJob's live cluster, which its autoscaler decides and the RayJob does not say."""
+    cluster = find_cluster(draft)
+    running = cluster is not None and alive(cluster) and owned_by(draft, cluster)
+    spec = cluster_spec(cluster) if running and cluster is not None else None
+    live = {group.name: group for group in group_sizes(spec)}
+    return [
+        replace(group, desired=now.desired, minimum=now.minimum, raw_desired=now.raw_desired)
+        if (now := live.get(group.name))
+        else group
+        for group in groups
+    ]
 
 
 def submitter_context(draft: Draft, cluster: RayObject) -> PodContext:
@@ -87,7 +105,7 @@ def prepare(draft: Draft, *, creating: bool) -> bool:
     answer = draft.observed.hooks.pre_create_pods(job_context(draft))
     draft.blame(answer.failures)
     writes = _applies(draft, "pre_create_pods", answer.manifests)
-    draft.write(*writes)
+    draft.write(*random_secrets(draft.observed, owner_reference(RAYJOB, draft.obj), answer.secrets), *writes)
     if creating:
         for plugin, wait in answer.waits:
             draft.hold("WaitingForPlugin", f"{plugin}: {wait.reason}")

@@ -21,6 +21,7 @@ from kuberay.plan.job import (
 )
 from kuberay.plan.job.draft import Draft
 from kuberay.plan.job.expected import expected_pods
+from kuberay.plan.job.hook_calls import job_context
 from kuberay.plan.job.persistence import status_to_write
 from kuberay.plan.model import Plan, WriteFailure
 from kuberay.plan.observed import Observed
@@ -37,6 +38,15 @@ _HANDLERS = {
     JobDeploymentStatus.FAILED: finished.tidy,
     JobDeploymentStatus.VALIDATION_FAILED: acceptance.recover,
 }
+
+_WARNED_ABOUT = (
+    JobDeploymentStatus.NEW,
+    JobDeploymentStatus.INITIALIZING,
+    JobDeploymentStatus.WAITING,
+    JobDeploymentStatus.RUNNING,
+    JobDeploymentStatus.VALIDATION_FAILED,
+)
+"""States in which plugins may say that something has no effect: while the job is under way."""
 
 
 def plan_job(observed: Observed) -> Plan:
@@ -58,6 +68,8 @@ def plan_job(observed: Observed) -> Plan:
     problems = spec if not isinstance(spec, RayJobSpec) else acceptance.problems_of(draft)
     if not problems:
         acceptance.accept(draft)
+        if draft.state in _WARNED_ABOUT:
+            draft.ask_for_warnings(job_context(draft))
     elif acceptance.started(draft):
         acceptance.warn(draft, problems)
     else:

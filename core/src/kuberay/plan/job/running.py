@@ -16,6 +16,7 @@ from kuberay.plan.job.draft import Draft
 from kuberay.plan.job.head_service import job_head_service
 from kuberay.plan.job.identity import told_job_id
 from kuberay.plan.job.job_probe import ask, asked_since, checks_timed_out, failing_for, job_info_probe
+from kuberay.plan.job.kept_out import kept_out
 from kuberay.plan.job.message import add_last_lines, leave_for_later
 from kuberay.plan.job.modes import Mode
 from kuberay.plan.job.outcome import end_with_ray_job, fail
@@ -67,6 +68,8 @@ def run(draft: Draft) -> None:
         draft.write(*([service] if service is not None else []))
     hook_calls.extra_resources(draft)
     if submitter is not None and _decided_by_submitter(draft, submitter, result):
+        return
+    if kept_out(draft, cluster, submitter):
         return
     handed_in = submit(draft, cluster, result)
     if draft.state != JobDeploymentStatus.RUNNING:

@@ -75,7 +75,7 @@ def refuse(draft: Draft, problems: Sequence[Problem]) -> None:
     """Say so, once as an event. What runs already is looked after as it is: heads are labelled, endpoints counted, and Serve
     is asked, and given again what it has lost; nothing of the new spec reaches it."""
     first, stored = problems[0], draft.found(ServiceCondition.READY)
-    if not _refused(draft) or (stored or {}).get("message") != first.message:
+    if not _refused(draft) or (stored or {}).get("message") != first.told:
         note = event_note(first, draft.obj.namespace, draft.obj.name)
         draft.event(first.reason or INVALID_SPEC, note, action="Validate", warning=True, field_path=first.path)
     if draft.is_true(ServiceCondition.SUSPENDING):
@@ -91,7 +91,7 @@ def refuse(draft: Draft, problems: Sequence[Problem]) -> None:
         status.tell(draft)
     others = [each for each in draft.status.get("conditions") or [] if each.get("type") != ServiceCondition.READY]
     draft.status["conditions"] = [*others, stored] if stored is not None else others
-    draft.condition(ServiceCondition.READY, FALSE, ServiceReason.VALIDATION_FAILED, first.message)
+    draft.condition(ServiceCondition.READY, FALSE, ServiceReason.VALIDATION_FAILED, first.told)
     # It is the deprecated twin of Ready.
     draft.status.pop("serviceStatus", None)
     draft.wait(f"the RayService is refused: {first.message}")

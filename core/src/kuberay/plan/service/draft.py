@@ -74,6 +74,8 @@ class Draft(Drafting):
         for write in self.late:
             self.write(write)
         self.tell_of_plugins(ServiceCondition.PLUGIN_FAILED)
+        self.tell_of_slow_plugins(ServiceCondition.PLUGIN_SLOW)
+        self.tell_of_warnings(ServiceCondition.PLUGIN_WARNING)
         if self._held:
             self.condition(ServiceCondition.WAITING, TRUE, *self._held[0])
         else:

@@ -9,7 +9,7 @@ from kuberay.api.conditions import TRUE, ServiceCondition
 from kuberay.plan.build.spec_hash import significant
 from kuberay.plan.edit.changes import field_changes
 from kuberay.plan.service.draft import Draft
-from kuberay.plan.service.goal import relation, wanted
+from kuberay.plan.service.goal import UNFINISHED, read_stamp, relation, wanted
 from kuberay.plan.service.likeness import canonical
 from kuberay.plan.service.sides import Side
 
@@ -27,15 +27,26 @@ def tell(draft: Draft, side: Side | None) -> None:
     ):
         draft.drop_condition(ServiceCondition.EDIT_IGNORED)
         return
+    kind = draft.spec.upgrade_type or "None"
+    advice = f"upgradeStrategy.type {kind} rolls nothing out; choose another type, or suspend and resume"
+    stamp = read_stamp(side.cluster)
+    if stamp is not None and stamp.shape == UNFINISHED:
+        where = f"RayCluster {draft.obj.namespace}/{side.name}"
+        _say(
+            draft, f"rayClusterConfig: {where} has pods of a former one, whose replacement was broken off, and {advice}"
+        )
+        return
     before, after = canonical(significant(side.cluster.spec)), canonical(significant(wanted(draft)))
     paths = [change.path for change in field_changes(before, after, ("rayClusterConfig",))]
     more = len(paths) - _MOST_FIELDS
     named = ", ".join(paths[:_MOST_FIELDS]) + (f" and {more} more" if more > 0 else "")
-    kind = draft.spec.upgrade_type or "None"
-    message = (
-        f"{named or 'rayClusterConfig'}: not applied to RayCluster {draft.obj.namespace}/{side.name}, since"
-        f" upgradeStrategy.type {kind} rolls nothing out; choose another type, or suspend and resume"
+    _say(
+        draft,
+        f"{named or 'rayClusterConfig'}: not applied to RayCluster {draft.obj.namespace}/{side.name}, since {advice}",
     )
+
+
+def _say(draft: Draft, message: str) -> None:
     stored = draft.found(ServiceCondition.EDIT_IGNORED)
     if stored is None or stored.get("message") != message:
         draft.event("RayClusterConfigEditIgnored", message, action="Update", warning=True)

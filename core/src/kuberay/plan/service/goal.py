@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import Any
 
 from kuberay.api import names
+from kuberay.api.conditions import ClusterCondition, is_true
 from kuberay.api.objects import RayObject
-from kuberay.hooks.calls import PluginFailure
 from kuberay.hooks.service_upgrade import Relation
 from kuberay.plan.build.spec_hash import digest, significant
 from kuberay.plan.service.draft import ACTIVE, Draft
@@ -23,6 +23,8 @@ from kuberay.plan.service.sides import Side
 
 SCHEME = "1"
 """Changes with the way hashes are made."""
+UNFINISHED = "unfinished"
+"""In place of a shape: its pods are of two configurations, since a replacement step by step was broken off."""
 _SUSPENDED = "suspended"
 GROUPS = "workerGroupSpecs"
 
@@ -60,12 +62,9 @@ def goal_stamp(draft: Draft) -> Stamp:
 
 def cluster_strategy(draft: Draft) -> dict[str, Any] | None:
     """``upgradeStrategy`` that the RayClusters are to have; None: none of their own."""
-    try:
-        found = draft.strategy.cluster_strategy(service_context(draft))
-        return None if found is None else dict(found)
-    except Exception as error:  # noqa: BLE001  a strategy may be a plugin's, and its failure is a value
-        draft.blame([PluginFailure(draft.strategy.name, "upgrade_strategy", f"{type(error).__name__}: {error}")])
-        return None
+    found, failures = draft.observed.hooks.cluster_strategy(draft.strategy, service_context(draft))
+    draft.blame(list(failures))
+    return None if found is None else dict(found)
 
 
 def wanted(draft: Draft) -> Mapping[str, Any]:
@@ -95,6 +94,13 @@ def relation(draft: Draft, side: Side) -> Relation:
     if edited is not None and made is not None and edited < made:
         return "same"
     return _by_spec(side.cluster.spec, wanted(draft))
+
+
+def unfinished(cluster: RayObject) -> bool:
+    """Whether the RayCluster says that pods of its own are still of another spec."""
+    conditions = cluster.status.get("conditions") or ()
+    types = (ClusterCondition.ROLLING_UPGRADE, ClusterCondition.HEAD_OUTDATED)
+    return any(is_true(conditions, type_) for type_ in types)
 
 
 def count_as_updated(draft: Draft, cluster: RayObject) -> None:

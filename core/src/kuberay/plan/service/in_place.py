@@ -14,12 +14,14 @@ from typing import Any
 from kuberay.api import names
 from kuberay.api.kinds import RAYCLUSTER
 from kuberay.api.objects import RayObject
+from kuberay.api.service import UpgradeType
 from kuberay.hooks.service_upgrade import Relation
 from kuberay.plan.model import Event, Manifest, Patch
 from kuberay.plan.service.cluster_body import cluster_annotations, cluster_labels, cluster_spec, stamped
 from kuberay.plan.service.draft import Draft
 from kuberay.plan.service.goal import (
     GROUPS,
+    UNFINISHED,
     Stamp,
     cluster_strategy,
     count_as_updated,
@@ -28,6 +30,7 @@ from kuberay.plan.service.goal import (
     read_stamp,
     relation,
     shape_of,
+    unfinished,
     wanted,
 )
 from kuberay.plan.service.sides import Side
@@ -67,6 +70,18 @@ def follow(draft: Draft, side: Side) -> None:
         draft.hold("RayClusterNotUpdated", sentence, since=last_edit(draft) or draft.now, patience=_PATIENCE)
         return
     changes = list(_suspension(draft, cluster, stored))
+    if found != "differs" and draft.strategy.on_change != "same-cluster" and _replaces_pods(cluster):
+        seen = cluster.status.get("observedGeneration")
+        if seen is not None and seen != cluster.metadata.generation:
+            draft.wait(
+                f"RayCluster {cluster.namespace}/{cluster.name} has not said yet whether all its pods are replaced"
+            )
+            return
+        if unfinished(cluster):
+            # The replacement ends here, and what it has left is the next strategy's to see to.
+            told = stamped(draft, Stamp(UNFINISHED, goal.whole, goal.suspended))
+            draft.write(*_update(draft, side, cluster, [*changes, *_strategy(draft, cluster)], told))
+            return
     if found == "differs":
         if draft.strategy.on_change == "same-cluster":
             draft.hold(
@@ -98,6 +113,12 @@ def on_hold(draft: Draft) -> bool:
     told = draft.obj.metadata.annotations
     switches = (names.ANNOTATION_UPGRADE_PAUSED, names.ANNOTATION_UPGRADE_ABORTED)
     return any(told.get(switch, "").strip().lower() == "true" for switch in switches)
+
+
+def _replaces_pods(cluster: RayObject) -> bool:
+    """Whether its upgrade strategy is one that a RayService's type gives it to have its pods replaced."""
+    type_ = (cluster.spec.get("upgradeStrategy") or {}).get("type")
+    return type_ in (UpgradeType.ROLLING, UpgradeType.RECREATE)
 
 
 def _takes_everything(draft: Draft, cluster: RayObject, stored: Stamp | None, found: Relation) -> bool:

@@ -12,6 +12,7 @@ from kuberay.plan.observed import Observed
 from kuberay.plan.service import (
     abandoned,
     acceptance,
+    beside,
     clusters,
     deletion,
     failed_write,
@@ -24,6 +25,7 @@ from kuberay.plan.service import (
     upgrade,
 )
 from kuberay.plan.service.draft import Draft
+from kuberay.plan.service.owner import service_context
 
 
 def plan_service(observed: Observed) -> Plan:
@@ -49,10 +51,12 @@ def plan_service(observed: Observed) -> Plan:
         return draft.finish()
     if suspension.rules(draft) or timeout.over(draft):
         return draft.finish()
+    draft.ask_for_warnings(service_context(draft))
     clusters.keep(draft)
     heads.label(draft)
     serving.configure(draft)
     upgrade.advance(draft)
     services.keep(draft)
+    beside.keep(draft)
     status.tell(draft)
     return draft.finish()

@@ -199,13 +199,7 @@ def _unfinished(draft: Draft, side: Side) -> bool:
     anything: Serve may have no replica for it, and then no proxy runs beside it."""
     if draft.strategy.on_change != "same-cluster" or side.cluster is None:
         return False
-    conditions = side.cluster.status.get("conditions") or ()
-    found = (
-        find_condition(conditions, type_)
-        for type_ in (ClusterCondition.ROLLING_UPGRADE, ClusterCondition.HEAD_OUTDATED)
-    )
-    told = any(each is not None and each.get("status") == TRUE for each in found)
-    return told or goal.relation(draft, side) == "differs"
+    return goal.unfinished(side.cluster) or goal.relation(draft, side) == "differs"
 
 
 def _asked_for(side: Side, given: Given) -> str:

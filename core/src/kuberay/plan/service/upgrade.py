@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from kuberay.api import names
 from kuberay.api.conditions import TRUE, ServiceCondition
-from kuberay.api.gates import INCREMENTAL_UPGRADE
+from kuberay.api.gates import INCREMENTAL_UPGRADE, how_to_switch_on
 from kuberay.api.serve_config import serve_config_problems
 from kuberay.api.service import UpgradeType
+from kuberay.hooks.calls import PluginFailure
 from kuberay.hooks.service_upgrade import ServiceSide, ServiceUpgradeContext
 from kuberay.hooks.types import UpgradeContext
 from kuberay.plan.build.serve_services import serve_port
@@ -24,6 +25,9 @@ from kuberay.plan.service.upgrade_step import name_pending, perform
 PACKAGES = {UpgradeType.INCREMENTAL.value: ("gateway-upgrade", "kuberay-gateway-upgrade")}
 """Types that a package of this project brings: its plugin, and its distribution."""
 
+GATE_OFF = "GateOff"
+"""Reason of ``PluginMissing`` for a type that counts as None, since its feature gate is off."""
+
 
 def choose(draft: Draft) -> None:
     """Find the strategy that ``spec.upgradeStrategy.type`` names. One that nobody offers becomes `Missing`."""
@@ -37,7 +41,9 @@ def choose(draft: Draft) -> None:
         draft.strategy = core
         return
     context = UpgradeContext(owner=service_context(draft), type=type_ or "")
-    draft.strategy = draft.observed.hooks.service_strategy(context) or Missing()
+    failures: list[PluginFailure] = []
+    draft.strategy = draft.observed.hooks.service_strategy(context, failures) or Missing()
+    draft.blame(failures)
 
 
 def advance(draft: Draft) -> None:
@@ -48,7 +54,14 @@ def advance(draft: Draft) -> None:
     if draft.strategy.own_services:
         # Before anything that leads requests to them.
         keep_own(draft)
-    draft.drop_condition(ServiceCondition.PLUGIN_MISSING)
+    if draft.spec.upgrade_type == UpgradeType.INCREMENTAL and not draft.observed.gate(INCREMENTAL_UPGRADE):
+        words = (
+            f"spec.upgradeStrategy.type {UpgradeType.INCREMENTAL} counts as None while the feature gate "
+            f"{INCREMENTAL_UPGRADE} is off; {how_to_switch_on(INCREMENTAL_UPGRADE)}"
+        )
+        draft.condition(ServiceCondition.PLUGIN_MISSING, TRUE, GATE_OFF, words)
+    else:
+        draft.drop_condition(ServiceCondition.PLUGIN_MISSING)
     active, pending = both_sides(draft)
     aborted = active is not None and active.exists and _says(draft, names.ANNOTATION_UPGRADE_ABORTED)
     if active is not None or pending is not None:
@@ -113,6 +126,10 @@ def _says(draft: Draft, annotation: str) -> bool:
 def _tell_missing(draft: Draft) -> None:
     """Nothing is made and nothing moves without the strategy."""
     type_ = draft.spec.upgrade_type or ""
+    if draft.blamed:
+        draft.drop_condition(ServiceCondition.PLUGIN_MISSING)
+        draft.hold("PluginFailed", f"spec.upgradeStrategy.type {type_} is of a plugin that failed: see PluginFailed")
+        return
     plugin, package = PACKAGES.get(type_, ("", ""))
     if plugin:
         how = f"needs the plugin {plugin}, which is not enabled: pip install {package} and add {plugin} to plugins.enabled"

@@ -6,7 +6,7 @@ applied; both sides change places in the status of the very pass whose writes le
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 
 from kuberay.api.conditions import TRUE, ServiceCondition, ServiceReason
@@ -35,8 +35,12 @@ def perform(
     """Do all of it."""
     if step.look_after is not None:
         draft.wake_at(draft.now + step.look_after)
-    if step.manifests and not _apply(draft, step):
-        return
+    if step.manifests:
+        writes = applies(draft, step.manifests, draft.strategy.name, "upgrade_strategy")
+        if writes is None:
+            return
+        # In the order given: a route is refused by some before its gateway is there.
+        draft.late += writes
     for side, share in ((pending, step.pending), (active, step.active)):
         if side is not None and share is not None:
             _carry(draft, side, share)
@@ -127,23 +131,22 @@ def _tell_waiting(draft: Draft, sentence: str, *, paused: bool) -> None:
     draft.hold("UpgradeWaiting", sentence, since=since, patience=STANDSTILL)
 
 
-def _apply(draft: Draft, step: UpgradeStep) -> bool:
-    """Have the strategy's objects applied; without them nothing else of the step counts."""
+def applies(
+    draft: Draft, manifests: Sequence[Manifest], plugin: str, hook: str, *, optional: bool = False
+) -> list[Write] | None:
+    """The writes of objects that *plugin* wants by *hook*; None when one is of no kind that is watched."""
     kinds = {(watch.kind.api_version, watch.kind.kind): watch.kind for watch in draft.observed.hooks.watches()}
     writes: list[Write] = []
-    for manifest in step.manifests:
+    for manifest in manifests:
         key = (manifest["apiVersion"], manifest["kind"])
         if key not in kinds:
-            text = f"{key[0]} {key[1]} is of no kind that a watch names"
-            draft.blame([PluginFailure(draft.strategy.name, "upgrade_strategy", text)])
-            return False
-        writes.append(_write(draft, kinds[key], manifest))
-    # In the order given: a route is refused by some before its gateway is there.
-    draft.late += writes
-    return True
+            draft.blame([PluginFailure(plugin, hook, f"{key[0]} {key[1]} is of no kind that a watch names")])
+            return None
+        writes.append(_write(draft, kinds[key], manifest, optional=optional))
+    return writes
 
 
-def _write(draft: Draft, kind: Kind, manifest: Manifest) -> Apply:
+def _write(draft: Draft, kind: Kind, manifest: Manifest, *, optional: bool) -> Apply:
     metadata = {"namespace": draft.obj.namespace, **manifest["metadata"]}
     metadata.setdefault("ownerReferences", [owner_reference(RAYSERVICE, draft.obj)])
     namespace, name, what = metadata["namespace"], metadata["name"], kind.kind
@@ -163,6 +166,7 @@ def _write(draft: Draft, kind: Kind, manifest: Manifest) -> Apply:
         done=Event(f"Created{what}", f"Created {what} for RayService {namespace}/{name}", action="Create"),
         updated=Event(f"Updated{what}", f"Updated the {what} {namespace}/{name}", action="Update"),
         failed=_failed(f"FailedTo{verb}{what}", sentences[verb], verb),
+        optional=optional,
     )
 
 
