@@ -77,6 +77,7 @@ _DEFAULTS: Mapping[str, tuple[Any, ...]] = {
     "podReplacementPolicy": ("TerminatingOrFailed",),
     "serviceAccountName": ("default",),
 }
+_ADDRESS = re.compile(r"\d+(\.\d+){3}")
 _ALWAYS_DROPPED = frozenset(
     {"nodeName", "serviceAccount", "clusterIPs", "ipFamilies", "nodePort", "healthCheckNodePort"}
 )
@@ -441,6 +442,9 @@ def _clean(value: Any, masks: _Masks, key: str = "", parent: str = "") -> Any:
             continue
         if key in ("limits", "requests") or name == "sizeLimit":
             cleaned[name] = quantity.canonical(item)
+            continue
+        if key == "ipBlock" and name == "cidr":
+            cleaned[name] = _ADDRESS.sub("<ip>", item)
             continue
         found = _clean(item, masks, name, key)
         if found == {} and name in _DROPPED_WHEN_EMPTY:

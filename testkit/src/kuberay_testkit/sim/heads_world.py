@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -68,6 +67,5 @@ class HeadsWorld(RayWorld):
 
     async def __aenter__(self) -> Self:
         await SimWorld.__aenter__(self)
-        self._controllers.append(self.submitters)
-        self._tasks.append(asyncio.create_task(self.submitters.run(), name="SimSubmitters"))
+        self.add(self.submitters)
         return self

@@ -68,8 +68,7 @@ class RayWorld(SimWorld):
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
-        self._controllers.append(self.ray)
-        self._tasks.append(asyncio.create_task(self.ray.run(), name="SimRay"))
+        self.add(self.ray)
         return self
 
 

@@ -83,6 +83,7 @@ _TRAITS: dict[Kind, Traits] = {
     kinds.CRD: Traits(custom=False, unconditional_update=False),
     kinds.SECRET: _PLAIN,
     kinds.INGRESS: Traits(custom=False, unconditional_update=True),
+    kinds.NETWORK_POLICY: Traits(custom=False, status=False, unconditional_update=True),
     kinds.PERSISTENT_VOLUME_CLAIM: Traits(
         custom=False, generation=False, unconditional_update=True, returns_deleted=True
     ),

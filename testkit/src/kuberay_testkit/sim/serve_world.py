@@ -5,7 +5,6 @@ Who really answers a request at a moment, whatever statuses say, `service_facts`
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from typing import Any, Self
 
@@ -41,9 +40,7 @@ class ServeWorld(HeadsWorld):
 
     async def __aenter__(self) -> Self:
         await super().__aenter__()
-        for each in (self.endpoints, self.gateways, self.proxies, self.autoscaler):
-            self._controllers.append(each)
-            self._tasks.append(asyncio.create_task(each.run(), name=type(each).__name__))
+        self.add(self.endpoints, self.gateways, self.proxies, self.autoscaler)
         return self
 
     def calm(self) -> None:

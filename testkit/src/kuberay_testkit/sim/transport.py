@@ -18,6 +18,8 @@ from kuberay_testkit.sim.server import SimServer
 from kuberay_testkit.sim.status import APIError, internal, too_many
 from kuberay_testkit.sim.watch import BOOKMARK, Watch
 
+_TOLD_ONLY = ("events", "leases")
+
 
 class SimTransport:
     """Implements `kuberay.kube.transport.Transport` over a `SimServer`."""
@@ -37,6 +39,8 @@ class SimTransport:
         self.crash_at = crash_at
         self.boundaries = 0
         """Request boundaries passed so far."""
+        self.writes: list[int] = []
+        """Those at which a write had just taken effect; leases and events, which nothing follows from, are left out."""
         self.crashed = asyncio.Event()
         self._latency = latency
         self._random = Random(f"{server.seed}/{client}")
@@ -89,6 +93,8 @@ class SimTransport:
             )
             if early is None:
                 response = await self._after(rule, response)
+        if method != "GET" and subject.resource not in _TOLD_ONLY:
+            self.writes.append(self.boundaries + 1)
         await self._boundary()
         await self._travel()
         return response

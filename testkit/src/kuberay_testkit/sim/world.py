@@ -132,6 +132,16 @@ class SimWorld:
                 if isinstance(result, Exception):
                     raise result
 
+    def add(self, *controllers: Controller) -> None:
+        """Run more controllers beside the cluster's own, from now on."""
+        for each in controllers:
+            self._controllers.append(each)
+            self.beside(each.run(), name=type(each).__name__)
+
+    def beside(self, coroutine: Coroutine[Any, Any, None], *, name: str | None = None) -> None:
+        """Run *coroutine* until the world ends, which fails if it does."""
+        self._tasks.append(asyncio.create_task(coroutine, name=name))
+
     # -- operators
 
     def transport(self, client: str = "operator", *, crash_at: int | None = None) -> SimTransport:
