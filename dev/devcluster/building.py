@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from devcluster import binaries, containerd, images, prerequisites
+from devcluster import binaries, containerd, coscheduling, images, prerequisites
 from devcluster.images import Image
 from devcluster.steps import StepFailed, say
 
@@ -43,6 +43,7 @@ def build_everything() -> Built:
         made["pause"] = images.build_image(images.pause_image(binaries.build_pause()))
         paths["kubelite"] = binaries.build_kubelite()
         paths["coredns"] = binaries.build_coredns()
+        coscheduling.build_kind()
 
     def fetch_all() -> None:
         rays.extend(images.build_image(images.ray_image(version)) for version in images.ray_versions())

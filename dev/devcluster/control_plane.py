@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Mapping
 from pathlib import Path
 
-from devcluster import api, processes
+from devcluster import api, coscheduling, processes
 from devcluster.layout import NODE_NAME, SERVICE_ADDRESS, SERVICE_CIDR, Cluster
 from devcluster.steps import run, step
 
@@ -119,11 +119,15 @@ def _controller_manager(cluster: Cluster) -> dict[str, str]:
 
 def _scheduler(cluster: Cluster) -> dict[str, str]:
     kubeconfig = f"{cluster.pki}/scheduler.kubeconfig"
-    return QUIET_CLIENT | {
-        "kubeconfig": kubeconfig,
+    config = coscheduling.scheduler_config(
+        cluster, int(QUIET_CLIENT["kube-api-qps"]), int(QUIET_CLIENT["kube-api-burst"])
+    )
+    return {
+        "config": str(config),
         "authentication-kubeconfig": kubeconfig,
         "authorization-kubeconfig": kubeconfig,
-        "leader-elect": "false",
+        # Coscheduling does not look again when pods of others end; five minutes are long in a test.
+        "pod-max-in-unschedulable-pods-duration": "30s",
     }
 
 
@@ -175,4 +179,5 @@ def start_scheduler(cluster: Cluster, kubelite: Path, settings: Settings) -> Non
     fake = processes.running(cluster, "fakekubelet")
     if fake is not None:
         processes.stop(cluster, [fake])
+    coscheduling.install_kind(cluster)
     start_component(cluster, kubelite, "scheduler", settings)

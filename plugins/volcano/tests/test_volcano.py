@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,7 @@ def test_the_pods_of_a_job_are_marked_as_kuberay_does(hooks):
 
 def _check_marks(hooks: PluginManager, owner: OwnerContext, group: str, node_type: Any, expected: Any) -> None:
     ctx = PodContext(owner=owner, group=group, node_type=node_type)
-    mutated = hooks.mutate_pod(ctx, {"metadata": {"labels": {"own": "1"}}, "spec": {"containers": []}})
+    mutated = hooks.mutate_pod(ctx, {"metadata": {"labels": {"own": "1"}}, "spec": {"containers": [{"name": "ray"}]}})
     assert not mutated.failures
     pod = mutated.pod
     assert pod["spec"]["schedulerName"] == expected["spec"]["schedulerName"] == "volcano"
@@ -308,6 +309,7 @@ def selector_job(**labels: str) -> OwnerContext:
 
 
 def test_a_job_on_a_foreign_cluster_has_no_gang_and_is_not_held_up(hooks):
+    """VO-05"""
     ctx = selector_job()
     resources = hooks.pre_create_pods(ctx)
     assert (resources.manifests, resources.waits, resources.failures) == ([], [], [])
@@ -315,11 +317,18 @@ def test_a_job_on_a_foreign_cluster_has_no_gang_and_is_not_held_up(hooks):
     pod = hooks.mutate_pod(PodContext(owner=ctx, group="submittergroup", node_type="submitter"), template).pod
     assert pod == {"metadata": {"labels": {"volcano.sh/queue-name": "night"}}, "spec": {"schedulerName": "volcano"}}
     assert hooks.diagnose(ctx) == []
+    assert hooks.warn(ctx) == ([], [])
 
 
 def test_a_gang_label_on_it_is_told_to_have_no_effect(hooks):
-    (reason,) = hooks.diagnose(selector_job(**{"ray.io/gang-scheduling-enabled": "true"}))
-    assert "ray.io/gang-scheduling-enabled has no effect" in reason
+    """VO-05"""
+    gang = {"ray.io/gang-scheduling-enabled": "true"}
+    warnings, failures = hooks.warn(selector_job(**gang))
+    assert not failures
+    (warning,) = warnings
+    assert warning.problem.path == "metadata.labels[ray.io/gang-scheduling-enabled]"
+    assert warning.problem.message.startswith("has no effect: the RayJob runs on a RayCluster it does not own")
+    assert hooks.warn(fixture("RayJob", labels=gang)) == ([], [])
 
 
 # Clean-up (VO-02, VO-03, VO-04; P13 to P18)
@@ -401,7 +410,60 @@ def test_nothing_to_give_back_for_a_foreign_cluster(hooks):
     assert hooks.finish(FinishContext(owner=ctx, reason="Complete", cluster_alive=True)).manifests == []
 
 
+# A RayJob that runs (VO-07)
+
+
+def test_the_gang_of_a_job_that_runs_follows_its_cluster(hooks):
+    """VO-07: an edit of ``rayClusterSpec`` resizes it, as it does before the job runs."""
+    running = {"kind": "RayJob", "status": {"jobDeploymentStatus": "Running"}, "group": {"replicas": 3}}
+    (manifest,) = hooks.extra_resources(fixture(**running)).manifests
+    assert manifest == group_of(hooks, fixture(**running))
+    assert size_of(manifest)[0] == 4
+    for state in ("Initializing", "Complete"):
+        status = {"jobDeploymentStatus": state}
+        assert hooks.extra_resources(fixture(**{**running, "status": status})).manifests == []
+    assert hooks.extra_resources(fixture()).manifests == []
+
+
+# Volcano is not installed (VO-06)
+
+
+def absent(ctx: OwnerContext) -> OwnerContext:
+    """The same where the CRD of PodGroups is missing."""
+    return replace(ctx, serves=lambda kind: kind != POD_GROUP)
+
+
+ASKING = ({"ray.io/gang-scheduling-enabled": "true"}, {"volcano.sh/queue-name": "night"}, {TOPOLOGY: "soft"})
+
+
+@pytest.mark.parametrize("kind", ["RayCluster", "RayJob"])
+def test_without_volcano_others_are_scheduled_as_if_it_were_off(hooks, kind):
+    """VO-06"""
+    ctx = absent(fixture(kind))
+    assert hooks.pre_create_pods(ctx).manifests == []
+    assert hooks.finish(FinishContext(owner=ctx, reason="Suspended", cluster_alive=True)).manifests == []
+    pod = {"metadata": {"labels": {"own": "1"}}, "spec": {"containers": [{"name": "ray"}]}}
+    assert hooks.mutate_pod(PodContext(owner=ctx, group="small", node_type="worker"), pod).pod == pod
+    assert hooks.mutate_cluster(PodContext(owner=ctx, group="", node_type="head"), pod).pod == pod
+    assert hooks.diagnose(ctx) == []
+
+
+@pytest.mark.parametrize("labels", ASKING)
+@pytest.mark.parametrize("kind", ["RayCluster", "RayJob"])
+def test_without_volcano_those_that_ask_for_it_wait(hooks, kind, labels):
+    """VO-06"""
+    ctx = absent(fixture(kind, labels=labels))
+    assert size_of(group_of(hooks, ctx)) == size_of(group_of(hooks, fixture(kind, labels=labels)))
+    pod = hooks.mutate_pod(PodContext(owner=ctx, group="small", node_type="worker"), {"metadata": {}, "spec": {}}).pod
+    assert pod["spec"]["schedulerName"] == "volcano"
+
+
 # What the operator is asked for
+
+
+def test_it_is_a_batch_scheduler(hooks):
+    (plugin,) = hooks.plugins
+    assert plugin.hooks["batch_scheduler"]() == "volcano"
 
 
 def test_rights_cover_what_applying_needs(hooks):
@@ -422,6 +484,7 @@ def test_a_waiting_owner_is_told_what_volcano_waits_for(hooks):
         "see PodGroup ray-raycluster-sample-pg."
     )
     assert hooks.diagnose(fixture(suspend=True)) == []
+    assert hooks.diagnose(fixture("RayJob")) == []
 
 
 def test_group_sizes_are_those_of_the_core():
