@@ -330,23 +330,106 @@ def test_the_version_switch_stands_after_the_users_variables(hooks):
 
 
 def test_with_least_privilege_only_the_autoscaler_sees_the_token(hooks):
-    """SE-01: no container but the autoscaler's can use the account, whose role covers one RayCluster. RBAC cannot say
-    which pods; of those the autoscaler may read and resize all of its namespace."""
+    """SE-01: no container but the autoscaler's can use the account, whatever the user's template says of it."""
     hooks.configure({"autoscaler-v2": {"least_privilege": True}})
-    owner = context(cluster())
+    extra = {"containers": [*cluster()["spec"]["headGroupSpec"]["template"]["spec"]["containers"], {"name": "own"}]}
+    owner = context(cluster(pod={**extra, "automountServiceAccountToken": True}))
     spec = head_pod(hooks, owner)["spec"]
     assert spec["automountServiceAccountToken"] is False
     where = "/var/run/secrets/kubernetes.io/serviceaccount"
-    mounted = {c["name"]: where in [m["mountPath"] for m in c["volumeMounts"]] for c in spec["containers"]}
-    assert mounted == {"ray": False, "autoscaler": True}
+    mounted = {c["name"]: where in [m["mountPath"] for m in c.get("volumeMounts", ())] for c in spec["containers"]}
+    assert mounted == {"ray": False, "own": False, "autoscaler": True}
     (volume,) = [volume for volume in spec["volumes"] if volume["name"] == "autoscaler-token"]
     assert [next(iter(source)) for source in volume["projected"]["sources"]] == [
         "serviceAccountToken",
         "configMap",
         "downwardAPI",
     ]
-    role = hooks.pre_create_pods(owner).manifests[1]
-    assert [rule.get("resourceNames") for rule in role["rules"]] == [None, None, ["auto"]]
+    assert spec["serviceAccountName"] == "auto"
+
+
+def rules(hooks: PluginManager, body: dict[str, Any]) -> list[dict[str, Any]]:
+    (role,) = [m for m in hooks.pre_create_pods(context(body)).manifests if m["kind"] == "Role"]
+    found: list[dict[str, Any]] = role["rules"]
+    return found
+
+
+READ_PODS = {"apiGroups": [""], "resources": ["pods"], "verbs": ["get", "list", "watch"]}
+ITS_CLUSTER = {
+    "apiGroups": ["ray.io"],
+    "resources": ["rayclusters"],
+    "verbs": ["get", "patch"],
+    "resourceNames": ["auto"],
+}
+
+
+def test_with_least_privilege_the_role_is_for_the_one_raycluster(hooks):
+    """SE-01: RBAC cannot say which pods, so those of the namespace may be read; none may be changed."""
+    hooks.configure({"autoscaler-v2": {"least_privilege": True}})
+    assert rules(hooks, cluster()) == [READ_PODS, ITS_CLUSTER]
+
+
+def test_with_least_privilege_an_autoscaler_that_resizes_pods_may_change_them(hooks):
+    """SE-01: Ray changes pods for nothing else."""
+    hooks.configure({"autoscaler-v2": {"least_privilege": True}})
+    body = cluster()
+    body["metadata"]["annotations"] = {"ray.io/ippr": "{}"}
+    resize = {"apiGroups": [""], "resources": ["pods/resize"], "verbs": ["patch"]}
+    assert rules(hooks, body) == [{**READ_PODS, "verbs": ["get", "list", "watch", "patch"]}, resize, ITS_CLUSTER]
+
+
+def test_a_users_own_mount_in_place_of_the_token_is_kept(hooks):
+    hooks.configure({"autoscaler-v2": {"least_privilege": True}})
+    where = "/var/run/secrets/kubernetes.io/serviceaccount"
+    options = {"volumeMounts": [{"name": "mine", "mountPath": where}]}
+    mounts = sidecar(hooks, autoscalerOptions=options)["volumeMounts"]
+    assert [mount["name"] for mount in mounts if mount["mountPath"] == where] == ["mine"]
+
+
+TOKENS = {"mode": "token", "enableK8sTokenAuth": True}
+
+
+@pytest.mark.parametrize(
+    ("least", "spec", "warned"),
+    [
+        (True, {"authOptions": TOKENS}, True),
+        (False, {"authOptions": TOKENS}, False),
+        (True, {"authOptions": {"mode": "token"}}, False),
+        (True, {"authOptions": TOKENS, "enableInTreeAutoscaling": False}, False),
+        (True, {}, False),
+    ],
+)
+def test_where_ray_itself_needs_a_token_of_the_account_that_is_told(hooks, least, spec, warned):
+    """SE-01: a pod has one account, and with Kubernetes' own tokens every process of Ray shows one of it."""
+    hooks.configure({"autoscaler-v2": {"least_privilege": least}})
+    found, failures = hooks.warn(context(cluster(rayVersion="2.55.0", **spec)))
+    assert failures == []
+    assert [warning.problem.path for warning in found] == (["spec.authOptions.enableK8sTokenAuth"] if warned else [])
+
+
+# The version
+
+
+@pytest.mark.parametrize(
+    ("version", "switch", "policy"), [(None, [], None), ("v1", ["false"], None), ("v2", ["true"], "Never")]
+)
+def test_versions(hooks, version, switch, policy):
+    """P40: two containers in the head; the switch and the restart policy follow the version."""
+    options = {} if version is None else {"version": version}
+    owner = context(cluster(autoscalerOptions=options))
+    head, worker = head_pod(hooks, owner)["spec"], head_pod(hooks, owner, "worker")["spec"]
+    assert [container["name"] for container in head["containers"]] == ["ray", "autoscaler"]
+    ray, autoscaler = head["containers"]
+    assert [v["value"] for v in ray["env"] if v["name"] == "RAY_enable_autoscaler_v2"] == switch
+    assert "RAY_enable_autoscaler_v2" not in [v["name"] for v in autoscaler["env"]]
+    assert (head.get("restartPolicy"), worker.get("restartPolicy")) == (policy, policy)
+
+
+def test_a_workers_restart_policy_is_kept_under_v1(hooks):
+    """P41"""
+    body = cluster(autoscalerOptions={"version": "v1"})
+    body["spec"]["workerGroupSpecs"][0]["template"]["spec"]["restartPolicy"] = "Always"
+    assert head_pod(hooks, context(body), "worker")["spec"]["restartPolicy"] == "Always"
 
 
 # What the operator is asked for

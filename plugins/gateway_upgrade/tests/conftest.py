@@ -12,14 +12,23 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
 from kuberay.api.gates import DEFAULT_GATES
 from kuberay.api.kinds import GATEWAY, HTTP_ROUTE, RAYSERVICE, Kind
 from kuberay.hooks import OwnerContext
 from kuberay.hooks.service_upgrade import ServiceSide, ServiceUpgradeContext, Share, UpgradeStep
+from kuberay.plugins.loader import load
+from kuberay.plugins.manager import PluginManager
 from kuberay_gateway_upgrade.strategy import IncrementalUpgrade
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 OPTIONS = {"gatewayClassName": "cls", "stepSizePercent": 25, "intervalSeconds": 10, "maxSurgePercent": 50}
+
+
+@pytest.fixture
+def hooks() -> PluginManager:
+    """This plugin alone."""
+    return PluginManager(load(["gateway-upgrade"]))
 
 
 def spec(**options: Any) -> dict[str, Any]:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 from kuberay.api.kinds import RAYCLUSTER
 from kuberay.hooks import Share, UpgradeContext
-from kuberay.plugins.loader import load
 from kuberay.plugins.manager import PluginManager
 from kuberay_gateway_upgrade.options import problems
 from kuberay_gateway_upgrade.strategy import IncrementalUpgrade
@@ -90,11 +89,6 @@ def test_the_autoscaler_has_to_be_on(value: Any) -> None:
 def test_the_strategy_tells_them() -> None:
     strategy = IncrementalUpgrade()
     assert [each.message for each in strategy.problems(owner(spec(intervalSeconds=0)))] == [INTERVAL[1]]
-
-
-@pytest.fixture
-def hooks() -> PluginManager:
-    return PluginManager(load(["gateway-upgrade"]))
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from kuberay.api.kinds import HTTP_ROUTE, SERVICE, Kind
 from kuberay.hooks.service_upgrade import UpgradeStep
 from kuberay.kube.sync import in_sync
+from kuberay.plugins.manager import PluginManager
 from kuberay_gateway_upgrade import resources
 from kuberay_gateway_upgrade.options import Options
 
-from .conftest import World, owner, side, true
+from .conftest import World, owner, side, spec, true
 
 GATEWAY = {
     "apiVersion": "gateway.networking.k8s.io/v1",
@@ -210,3 +212,49 @@ def test_what_makes_a_live_object_another_one(
 def test_the_options_make_the_gateway() -> None:
     about = owner()
     assert resources.gateway(about, Options.read(about)) == GATEWAY
+
+
+# The type was changed to another one
+
+
+def service(*ports: tuple[str, int], name: str = "s-serve-svc") -> dict[str, Any]:
+    return {"metadata": {"name": name}, "spec": {"ports": [{"name": each, "port": port} for each, port in ports]}}
+
+
+def left(hooks: PluginManager, *objects: tuple[Kind, dict[str, Any]], **more: Any) -> list[dict[str, Any]]:
+    """What is applied for a RayService with the type NewCluster beside these *objects*."""
+    body = {"upgradeStrategy": {"type": "NewCluster"}} | more.pop("spec", {})
+    children = lambda kind: [each for of, each in objects if of == kind]  # noqa: E731
+    answer = hooks.extra_resources(owner(body, children=children, **more))
+    assert not answer.failures
+    return list(answer.manifests)
+
+
+def test_the_route_leads_to_the_service_from_then_on(hooks: PluginManager) -> None:
+    there = [(HTTP_ROUTE, ROUTE), (SERVICE, service(("metrics", 8080), ("serve", 8123)))]
+    (route,) = left(hooks, *there)
+    (rule,) = route["spec"]["rules"]
+    assert rule["backendRefs"] == [{"name": "s-serve-svc", "namespace": "lab", "port": 8123, "weight": 100}]
+    assert {**route["spec"], "rules": None} == {**ROUTE["spec"], "rules": None}
+    named = {"serveService": {"metadata": {"name": "mine"}}}
+    (route,) = left(hooks, (HTTP_ROUTE, ROUTE), (SERVICE, service(("http", 80), name="mine")), spec=named)
+    assert route["spec"]["rules"][0]["backendRefs"][0]["name"] == "mine"
+
+
+def test_nothing_is_made_that_was_not_there(hooks: PluginManager) -> None:
+    own = service(("serve", 8000))
+    assert left(hooks, (SERVICE, own)) == []
+    assert left(hooks, (HTTP_ROUTE, ROUTE)) == [], "its service is not there yet"
+    going = copy.deepcopy(ROUTE)
+    going["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+    assert left(hooks, (HTTP_ROUTE, going), (SERVICE, own)) == []
+    assert left(hooks, (HTTP_ROUTE, ROUTE), (SERVICE, service())) == []
+    assert left(hooks, (HTTP_ROUTE, ROUTE), (SERVICE, own), spec=spec()) == [], "it is the strategy's own"
+    assert left(hooks, (HTTP_ROUTE, ROUTE), (SERVICE, own), kind="RayCluster") == []
+
+
+def test_with_the_gate_off_its_own_type_is_another_one(hooks: PluginManager) -> None:
+    there = [(HTTP_ROUTE, ROUTE), (SERVICE, service(("serve", 8000)))]
+    gates = {"RayServiceIncrementalUpgrade": False}
+    (route,) = left(hooks, *there, spec=spec(), gates=gates)
+    assert route["spec"]["rules"][0]["backendRefs"][0]["name"] == "s-serve-svc"

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 from kuberay.api.kinds import RAYCLUSTER, ROLE, ROLE_BINDING, SERVICE_ACCOUNT
 from kuberay.api.names import COMPONENT, LABEL_CREATED_BY
-from kuberay.hooks import OwnerContext, PodContext, PolicyRule, Wait, Watch, hookimpl
+from kuberay.hooks import OwnerContext, PodContext, PolicyRule, Problem, Wait, Watch, hookimpl
 from kuberay.hooks.types import Manifest
 
 from kuberay_autoscaler_v2 import access, pod_changes
-from kuberay_autoscaler_v2.config import AutoscalerSettings
+from kuberay_autoscaler_v2.config import AutoscalerSettings, settings_of
 
 kuberay_hook_api = (1, 0)
 
@@ -43,6 +43,20 @@ def watches() -> Sequence[Watch]:
         Watch(ROLE, ours),
         Watch(ROLE_BINDING, ours),
     ]
+
+
+@hookimpl
+def warn(ctx: OwnerContext) -> Sequence[Problem]:
+    """A pod has one account: where Ray itself shows tokens of it, they cannot be the autoscaler's alone."""
+    auth = ctx.spec.get("authOptions") or {}
+    shown = _autoscaled(ctx) and auth.get("mode") == "token" and auth.get("enableK8sTokenAuth") is True
+    if not shown or not settings_of(ctx.settings).least_privilege:
+        return []
+    told = (
+        "gives every Ray container of the head a token of the autoscaler's account, so code on the head can act as the "
+        "autoscaler; its role is limited all the same"
+    )
+    return [Problem("spec.authOptions.enableK8sTokenAuth", told)]
 
 
 @hookimpl

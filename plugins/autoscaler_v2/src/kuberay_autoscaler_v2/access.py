@@ -19,7 +19,10 @@ RULES: tuple[dict[str, list[str]], ...] = (
     {"apiGroups": [""], "resources": ["pods/resize"], "verbs": ["patch"]},
     {"apiGroups": ["ray.io"], "resources": ["rayclusters"], "verbs": ["get", "patch"]},
 )
-"""What an autoscaler may do in its namespace."""
+"""What an autoscaler may do in its namespace, as KubeRay grants it."""
+
+ANNOTATION_RESIZE = "ray.io/ippr"
+"""On a RayCluster: its autoscaler resizes pods in place, for which alone it changes pods."""
 
 
 def named_account(ctx: OwnerContext) -> str:
@@ -68,10 +71,15 @@ def objects(ctx: OwnerContext) -> list[Manifest]:
 
 
 def _rules(ctx: OwnerContext) -> list[dict[str, list[str]]]:
-    rules = [dict(rule) for rule in RULES]
-    if settings_of(ctx.settings).least_privilege:
-        rules[-1]["resourceNames"] = [ctx.name]
-    return rules
+    """With least privilege the one RayCluster, and pods to be read: whoever may patch pods of a namespace may put programs
+    of his own into all of them. RBAC knows no labels, so pods of other clusters can be read as well."""
+    if not settings_of(ctx.settings).least_privilege:
+        return [dict(rule) for rule in RULES]
+    pods, resize, clusters = (dict(rule) for rule in RULES)
+    clusters["resourceNames"] = [ctx.name]
+    if ANNOTATION_RESIZE in ctx.annotations:
+        return [pods, resize, clusters]
+    return [{**pods, "verbs": [verb for verb in pods["verbs"] if verb != "patch"]}, clusters]
 
 
 def _object(ctx: OwnerContext, kind: Kind, name: str, **content: Any) -> Manifest:

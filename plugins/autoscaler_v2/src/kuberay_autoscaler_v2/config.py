@@ -10,9 +10,9 @@ class AutoscalerSettings(BaseModel):
 
     least_privilege: bool = Field(
         default=False,
-        description="Show the account's token to the autoscaler container only, and limit its role to the one "
-        "RayCluster. Off, as in KubeRay: all containers of the head pod see the token. Code on the head that "
-        "talks to the Kubernetes API needs it off.",
+        description="Show the account's token to the autoscaler container only, and limit its role: to the one "
+        "RayCluster, and to reading pods unless the annotation ray.io/ippr asks for resizing them. Off, as in KubeRay: all "
+        "containers of the head pod see the token. Code on the head that talks to the Kubernetes API needs it off.",
     )
 
 

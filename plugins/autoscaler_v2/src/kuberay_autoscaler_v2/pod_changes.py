@@ -69,6 +69,8 @@ def _mount_logs(spec: dict[str, Any], container: dict[str, Any]) -> None:
 def _hide_token(spec: dict[str, Any], autoscaler: dict[str, Any]) -> None:
     """The same projection Kubernetes would mount everywhere, mounted in the autoscaler only."""
     spec["automountServiceAccountToken"] = False
+    if any(mount["mountPath"] == TOKEN_PATH for mount in autoscaler["volumeMounts"]):
+        return
     namespace = {"path": "namespace", "fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.namespace"}}
     sources = [
         {"serviceAccountToken": {"path": "token", "expirationSeconds": 3607}},

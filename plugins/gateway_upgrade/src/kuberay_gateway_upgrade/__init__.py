@@ -9,8 +9,10 @@ from collections.abc import Sequence
 
 from kuberay.api.gates import INCREMENTAL_UPGRADE
 from kuberay.api.kinds import GATEWAY, HTTP_ROUTE, RAYSERVICE
-from kuberay.hooks import PolicyRule, UpgradeContext, Watch, hookimpl
+from kuberay.hooks import OwnerContext, PolicyRule, UpgradeContext, Watch, hookimpl
+from kuberay.hooks.types import Manifest
 
+from kuberay_gateway_upgrade import resources
 from kuberay_gateway_upgrade.config import GatewayUpgradeSettings
 from kuberay_gateway_upgrade.strategy import IncrementalUpgrade
 
@@ -37,7 +39,18 @@ def watches() -> Sequence[Watch]:
 @hookimpl
 def upgrade_strategy(ctx: UpgradeContext) -> IncrementalUpgrade | None:
     """Nothing while the gate is off; the core then treats the type like None (spec 3.1)."""
-    owner = ctx.owner
-    if owner.kind != RAYSERVICE or ctx.type != IncrementalUpgrade.name or not owner.gates.get(INCREMENTAL_UPGRADE):
+    return IncrementalUpgrade() if _decides(ctx.owner, ctx.type) else None
+
+
+@hookimpl
+def extra_resources(ctx: OwnerContext) -> Sequence[Manifest] | None:
+    """Whoever comes through the gateway goes on being served after the type was changed to another one."""
+    type_ = (ctx.spec.get("upgradeStrategy") or {}).get("type")
+    if ctx.kind != RAYSERVICE or _decides(ctx, type_):
         return None
-    return IncrementalUpgrade()
+    return resources.left_behind(ctx)
+
+
+def _decides(owner: OwnerContext, type_: str | None) -> bool:
+    """Whether this strategy is the one of a RayService."""
+    return owner.kind == RAYSERVICE and type_ == IncrementalUpgrade.name and bool(owner.gates.get(INCREMENTAL_UPGRADE))

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kuberay.api.kinds import GATEWAY, HTTP_ROUTE, Kind
+from kuberay.api.kinds import GATEWAY, HTTP_ROUTE, SERVICE, Kind
 from kuberay.hooks import OwnerContext
 from kuberay.hooks.service_upgrade import ServiceSide
 from kuberay.hooks.types import Manifest
+from kuberay.plan.build.serve_services import SERVE_PORT
 
 from kuberay_gateway_upgrade.options import Options
 
@@ -33,9 +34,25 @@ def gateway(owner: OwnerContext, options: Options) -> Manifest:
 
 def http_route(owner: OwnerContext, backends: Sequence[tuple[ServiceSide, int]]) -> Manifest:
     """All requests, to the sides by weight."""
+    return _route(owner, [(_service(side), side.serve_port, weight) for side, weight in backends])
+
+
+def left_behind(owner: OwnerContext) -> Sequence[Manifest]:
+    """The route that another strategy finds: to the RayService's own serve service, which follows every switch from then on.
+    Nothing where there is no route, or no such service yet."""
+    template = (owner.spec.get("serveService") or {}).get("metadata") or {}
+    service = _live(owner, SERVICE, template.get("name") or f"{owner.name}-serve-svc")
+    if service is None or _live(owner, HTTP_ROUTE, route_name(owner)) is None:
+        return ()
+    ports = service["spec"].get("ports") or ()
+    port = next((each["port"] for each in ports if each.get("name") == SERVE_PORT), ports[0]["port"] if ports else None)
+    return () if port is None else [_route(owner, [(service["metadata"]["name"], port, 100)])]
+
+
+def _route(owner: OwnerContext, backends: Sequence[tuple[str, int, int]]) -> Manifest:
+    """*backends*: services, their ports and weights."""
     references = [
-        {"name": _service(side), "namespace": owner.namespace, "port": side.serve_port, "weight": weight}
-        for side, weight in backends
+        {"name": name, "namespace": owner.namespace, "port": port, "weight": weight} for name, port, weight in backends
     ]
     rule = {"matches": [{"path": {"type": "PathPrefix", "value": "/"}}], "backendRefs": references}
     parent = {"name": gateway_name(owner), "namespace": owner.namespace}

@@ -1,4 +1,4 @@
-"""What TLS adds to a pod: environment, the mounted certificate, and a wait until the pod's address is in it.
+"""What TLS adds to a pod: environment, the mounted certificate, and a wait until it is the pod's own.
 
 Source: spec raycluster.md 3.5 (11) and 3.14.
 """
@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from kuberay.hooks import OwnerContext
+from kuberay.hooks import PodContext
 from kuberay.hooks.types import Manifest
 from kuberay.plan.build import env
 from kuberay.plan.build.wait_gcs import NAME as WAIT_GCS
 
-from kuberay_mtls.certificates import head_fqdn, secret_name
+from kuberay_mtls import naming
+from kuberay_mtls.own_authority import ADDRESS
 
 VOLUME = "ray-tls"
 PATH = "/etc/ray/tls"
@@ -20,10 +21,12 @@ WAIT = "wait-for-tls-ip-san"
 _SECURED = (WAIT_GCS, "autoscaler")
 """Containers beside Ray's own that speak to Ray."""
 
-_SCRIPT = f"""
+_OWN_ADDRESS = """
 IP="$POD_IP"
 [ -n "$IP" ] || IP="$(hostname -i)"
-IP="${{IP%% *}}"
+IP="${IP%% *}"
+"""
+SHARED_SCRIPT = f"""{_OWN_ADDRESS}
 if ! command -v openssl > /dev/null 2>&1; then
   echo "openssl is not in this image; it is needed to wait for the pod's address in {PATH}/tls.crt." >&2
   exit 1
@@ -38,13 +41,22 @@ is_in() {{
 }}
 until is_in; do
   echo "Waiting for $IP in the certificate {PATH}/tls.crt."
-  sleep 5
+  sleep 1
 done
 """
+"""All pods of a kind share one certificate, which names their addresses."""
+
+OWN_SCRIPT = f"""{_OWN_ADDRESS}
+until [ "$(cat {PATH}/{ADDRESS} 2> /dev/null)" = "$IP" ]; do
+  echo "Waiting for the certificate of $IP in {PATH}."
+  sleep 0.5
+done
+"""
+"""The pod has a certificate of its own, which is made when its address is known."""
 
 
-def secure(owner: OwnerContext, node_type: str, pod: Manifest) -> None:
-    """Change *pod* in place."""
+def secure(ctx: PodContext, pod: Manifest, *, own: bool) -> None:
+    """Change *pod* in place. *own*: its certificate is of the plugin's own authority, and its own."""
     spec = pod["spec"]
     ray = spec["containers"][0]
     for container in [*spec["containers"], *(spec.get("initContainers") or ())]:
@@ -53,8 +65,15 @@ def secure(owner: OwnerContext, node_type: str, pod: Manifest) -> None:
             _mount(container)
     volumes = spec.setdefault("volumes", [])
     if all(volume["name"] != VOLUME for volume in volumes):
-        volumes.append({"name": VOLUME, "secret": {"secretName": secret_name(owner.name, node_type)}})
-    spec["initContainers"] = [_wait(owner, ray), *(spec.get("initContainers") or ())]
+        volumes.append({"name": VOLUME, "secret": _secret(ctx, pod, own=own)})
+    spec["initContainers"] = [_wait(ctx, ray, own=own), *(spec.get("initContainers") or ())]
+
+
+def _secret(ctx: PodContext, pod: Manifest, *, own: bool) -> dict[str, Any]:
+    if not own:
+        return {"secretName": naming.shared_secret(ctx.owner.name, ctx.node_type)}
+    # A pod has no address before its volumes are mounted, and no certificate before it has an address.
+    return {"secretName": naming.pod_secret(pod["metadata"]["name"]), "optional": True}
 
 
 def _add_environment(container: dict[str, Any]) -> None:
@@ -75,15 +94,15 @@ def _mount(container: dict[str, Any]) -> None:
         mounts.append({"name": VOLUME, "mountPath": PATH, "readOnly": True})
 
 
-def _wait(owner: OwnerContext, ray: dict[str, Any]) -> dict[str, Any]:
+def _wait(ctx: PodContext, ray: dict[str, Any], *, own: bool) -> dict[str, Any]:
     """Runs before all others: without its address in the certificate nobody would talk to the pod."""
-    fqdn, size = head_fqdn(owner), {"cpu": "50m", "memory": "64Mi"}
+    fqdn, size = naming.head_fqdn(ctx.owner), {"cpu": "50m", "memory": "64Mi"}
     copied = {key: ray[key] for key in ("image", "imagePullPolicy", "securityContext") if ray.get(key)}
     return {
         "name": WAIT,
         **copied,
         "command": ["sh", "-c"],
-        "args": [_SCRIPT],
+        "args": [OWN_SCRIPT if own else SHARED_SCRIPT],
         "env": [
             env.from_field("POD_IP", "status.podIP"),
             env.literal("FQ_RAY_IP", fqdn),

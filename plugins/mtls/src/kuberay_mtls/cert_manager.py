@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from kuberay.api import names
-from kuberay.api.cluster import RayClusterSpec
 from kuberay.api.kinds import Kind
-from kuberay.hooks import OwnerContext
+from kuberay.hooks import OwnerContext, PodAnnotations
 from kuberay.hooks.types import Manifest
-from kuberay.plan.build.pods import head_service_name
+
+from kuberay_mtls import naming
 
 GROUP = "cert-manager.io"
 ISSUER = Kind(GROUP, "v1", "issuers", "Issuer")
@@ -22,15 +22,9 @@ CERTIFICATE = Kind(GROUP, "v1", "certificates", "Certificate")
 _LEAF_USAGES = ["digital signature", "key encipherment", "server auth", "client auth"]
 
 
-def secret_name(cluster: str, node_type: str) -> str:
-    """The Secret with the certificate of *node_type* (``head`` or ``worker``)."""
-    return f"ray-{node_type}-secret-{cluster}"
-
-
-def head_fqdn(ctx: OwnerContext) -> str:
-    """The name under which the head is reached."""
-    service = head_service_name(ctx.name, RayClusterSpec.parse(ctx.spec))
-    return names.service_fqdn(service, ctx.namespace, ctx.cluster_domain)
+def exists(ctx: OwnerContext) -> bool:
+    """Whether cert-manager has been asked for certificates of this RayCluster."""
+    return bool(ctx.children(CERTIFICATE))
 
 
 def wanted(ctx: OwnerContext) -> list[Manifest]:
@@ -43,8 +37,8 @@ def wanted(ctx: OwnerContext) -> list[Manifest]:
         "isCA": True,
         "commonName": f"ray-ca-{cluster}",
         "privateKey": {"algorithm": "RSA", "size": 4096},
-        "duration": "87600h",
-        "renewBefore": "720h",
+        "duration": "87600h0m0s",
+        "renewBefore": "720h0m0s",
         "usages": ["cert sign", "crl sign"],
         "secretName": ca_secret,
         "issuerRef": _reference(self_signed),
@@ -53,7 +47,7 @@ def wanted(ctx: OwnerContext) -> list[Manifest]:
         _object(ctx, ISSUER, self_signed, "selfsigned-issuer", {"selfSigned": {}}),
         _object(ctx, CERTIFICATE, f"ray-ca-certificate-{cluster}", "ca-certificate", authority),
         _object(ctx, ISSUER, ca_issuer, "ca-issuer", {"ca": {"secretName": ca_secret}}),
-        _leaf(ctx, names.HEAD, ca_issuer, sorted({"localhost", head_fqdn(ctx)})),
+        _leaf(ctx, names.HEAD, ca_issuer, sorted({"localhost", naming.head_fqdn(ctx)})),
         _leaf(ctx, names.WORKER, ca_issuer, ["localhost"]),
     ]
 
@@ -67,13 +61,36 @@ def not_issued(ctx: OwnerContext) -> str:
         if certificate is None:
             return f"waiting for Certificate {ctx.namespace}/{name} to be created"
         ready = _ready_condition(certificate)
-        current = ready.get("observedGeneration") == certificate["metadata"].get("generation")
-        if ready.get("status") != "True" or not current:
+        if not _is_issued(certificate):
             told = ready.get("message") if ready.get("status") == "False" else ""
             return f"waiting for cert-manager to issue Certificate {ctx.namespace}/{name}" + (
                 f": {told}" if told else ""
             )
     return ""
+
+
+def announcements(ctx: OwnerContext) -> list[PodAnnotations]:
+    """For pods whose address is in a certificate that has been issued: the kubelet looks at the Secrets of a pod at once when
+    the pod's annotations change, and else within a minute or two."""
+    live = {child["metadata"]["name"]: child for child in ctx.children(CERTIFICATE)}
+    signed = {
+        node_type: set(certificate["spec"].get("ipAddresses") or ())
+        for node_type in (names.HEAD, names.WORKER)
+        if (certificate := live.get(_leaf_name(ctx.name, node_type))) is not None and _is_issued(certificate)
+    }
+    return [
+        PodAnnotations(pod.name, {naming.ANNOTATION_READY_FOR: pod.ip})
+        for pod in ctx.pods()
+        if pod.ip in signed.get(pod.node_type, ()) and pod.annotations.get(naming.ANNOTATION_READY_FOR) != pod.ip
+    ]
+
+
+def _is_issued(certificate: Manifest) -> bool:
+    """Whether what it says now is what has been signed."""
+    ready = _ready_condition(certificate)
+    return ready.get("status") == "True" and ready.get("observedGeneration") == certificate["metadata"].get(
+        "generation"
+    )
 
 
 def _ready_condition(certificate: Manifest) -> dict[str, Any]:
@@ -84,9 +101,9 @@ def _ready_condition(certificate: Manifest) -> dict[str, Any]:
 def _leaf(ctx: OwnerContext, node_type: str, issuer: str, dns_names: Sequence[str]) -> Manifest:
     addresses = {pod.ip for pod in ctx.pods() if pod.node_type == node_type and pod.ip}
     spec = {
-        "secretName": secret_name(ctx.name, node_type),
-        "duration": "2160h",
-        "renewBefore": "360h",
+        "secretName": naming.shared_secret(ctx.name, node_type),
+        "duration": "2160h0m0s",
+        "renewBefore": "360h0m0s",
         "dnsNames": list(dns_names),
         "ipAddresses": sorted({"127.0.0.1", *addresses}),
         "usages": list(_LEAF_USAGES),
@@ -104,11 +121,5 @@ def _reference(issuer: str) -> dict[str, str]:
 
 
 def _object(ctx: OwnerContext, kind: Kind, name: str, component: str, spec: dict[str, Any]) -> Manifest:
-    labels = {
-        names.LABEL_APP_NAME: names.APP_NAME,
-        names.LABEL_CREATED_BY: names.COMPONENT,
-        "app.kubernetes.io/component": component,
-        names.LABEL_CLUSTER: ctx.name,
-    }
-    metadata = {"name": name, "namespace": ctx.namespace, "labels": labels}
+    metadata = {"name": name, "namespace": ctx.namespace, "labels": naming.labels(ctx, component)}
     return {"apiVersion": kind.api_version, "kind": kind.kind, "metadata": metadata, "spec": spec}

@@ -21,7 +21,7 @@ from kuberay.plan.observed import FixedView, Observed
 from kuberay.plugins.loader import load
 from kuberay.plugins.manager import PluginManager
 from kuberay_mtls import pod_changes
-from kuberay_mtls.certificates import CERTIFICATE, ISSUER
+from kuberay_mtls.cert_manager import CERTIFICATE, ISSUER
 from kuberay_testkit.builders import build_raycluster
 from kuberay_testkit.sim.clock import run_sim
 from kuberay_testkit.sim.operator import RayWorld, SimOperator
@@ -147,7 +147,7 @@ def test_a_pod_waits_until_its_own_address_is_in_the_certificate(address: str, w
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
         (tmp_path / name).chmod(0o755)
     environment = {"POD_IP": address, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
-    done = subprocess.run(["/bin/sh", "-c", pod_changes._SCRIPT], env=environment, capture_output=True, text=True)
+    done = subprocess.run(["/bin/sh", "-c", pod_changes.SHARED_SCRIPT], env=environment, capture_output=True, text=True)
     assert done.stdout.count("Waiting for") == waits
     assert (done.returncode == 0) is (waits == 0)
 
