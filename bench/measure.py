@@ -6,11 +6,16 @@ Requests come from the operator's own metrics, costs from /proc.
 from __future__ import annotations
 
 import asyncio
+import atexit
+import functools
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -32,8 +37,21 @@ def start_operator(command: str, log: Any) -> subprocess.Popen[bytes]:
 
 
 def environment() -> dict[str, str]:
-    """Compiled modules may be cached, as they are in any image or installation."""
-    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    """Compiled modules may be cached, as they are in any image or installation. The plugin of bench/noop.py is installed."""
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    return kept | {"PYTHONPATH": f"{_install_noop()}:{os.environ.get('PYTHONPATH', '')}"}
+
+
+@functools.cache
+def _install_noop() -> str:
+    """A folder for ``PYTHONPATH`` in which a distribution with that plugin is installed; gone when the benchmark ends."""
+    folder = tempfile.mkdtemp(prefix="kuberay-bench-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    info = Path(folder) / "kuberay_noop-0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: kuberay-noop\nVersion: 0\n")
+    (info / "entry_points.txt").write_text("[kuberay.plugins]\nnoop = bench.noop\n")
+    return folder
 
 
 async def leads(process: subprocess.Popen[bytes]) -> None:

@@ -32,6 +32,8 @@ from bench.processes import Cost, cost
 from bench.workload import NAMESPACE, WORKERS, raycluster
 
 DEADLINE = 900.0
+NOOP_PLUGINS = "autoscaler-v2,gateway-upgrade,noop"
+"""Those that are on by default, and the one of bench/noop.py."""
 
 
 async def main(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -63,7 +65,8 @@ async def _floor(client: Client, arguments: argparse.Namespace) -> dict[str, Any
 
 async def _operator(client: Client, arguments: argparse.Namespace) -> dict[str, Any]:
     log = open(arguments.log, "wb")  # noqa: ASYNC230, SIM115 - handed to the operator's process
-    process = start_operator(arguments.command, log)
+    command = f"{arguments.command} --plugins={NOOP_PLUGINS}" if arguments.noop_plugin else arguments.command
+    process = start_operator(command, log)
     try:
         await leads(process)
         start_cost = cost(process.pid)
@@ -236,6 +239,7 @@ if __name__ == "__main__":
     parser.add_argument("--kill-after", type=float, default=0.0, help="SIGKILL the operator this long after the load")
     parser.add_argument("--phases", action="store_true", help="also measure edits, and the deletion of everything")
     parser.add_argument("--quiet", type=float, default=10.0, help="seconds to count requests once all is settled")
+    parser.add_argument("--noop-plugin", action="store_true", help="with a plugin that does nothing (bench/noop.py)")
     parser.add_argument("--command", default=COMMAND)
     parser.add_argument("--log", type=Path, default=Path("/tmp/kuberay-bench-operator.log"))
     print(orjson.dumps(asyncio.run(main(parser.parse_args())), option=orjson.OPT_INDENT_2).decode())
