@@ -13,8 +13,8 @@ Every condition and reason in the status of the Ray kinds. **Normal** means that
 ends by itself, although it may take long: do not give a cluster up for it. What is **terminal** stays until somebody
 acts. A reason `*` stands for any other word: the name of a plugin, or a reason of Kubernetes' own.
 
-`PodsNotReady`, `PodsWaiting`, `RayServiceWaiting`, `PluginFailed`, `PluginMissing`, `IngressConflict` and
-`GcsStorageProblem` are there only while they are True. Messages about pods name them (at most three per group) and quote the scheduler, the kubelet
+`PodsNotReady`, `PodsWaiting`, `RayServiceWaiting`, `PluginFailed`, `PluginSlow`, `PluginMissing`, `PluginWarning`,
+`IngressConflict` and `GcsStorageProblem` are there only while they are True. Messages about pods name them (at most three per group) and quote the scheduler, the kubelet
 or the API server.
 
 `kuberay why KIND/NAME` ([asking.md](asking.md)) reads the object, its pods and events, and tells the same in plain words.

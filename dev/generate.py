@@ -13,7 +13,7 @@ from kuberay.api.crd_files import crd_files
 from kuberay.cli import settings_docs
 from kuberay.plugins import hook_docs
 
-from dev import conditions, differences, rbac_file, samples
+from dev import charts, compatibility, conditions, differences, rbac_file, samples
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -23,6 +23,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/conditions.md": conditions.render,
     "docs/differences.md": lambda: differences.render(ROOT / "docs" / "differences.d"),
     "docs/hooks.md": hook_docs.render,
+    "docs/plugins/compatibility.md": compatibility.render,
     "docs/settings.md": settings_docs.render,
 }
 
@@ -30,7 +31,7 @@ PAGES: dict[str, Callable[[], str]] = {
 def generated() -> dict[str, str]:
     """Content by path below the root."""
     crds = {f"config/crd/{name}": text for name, text in crd_files().items()}
-    return crds | {name: render() for name, render in PAGES.items()}
+    return crds | {name: render() for name, render in (PAGES | charts.pages(ROOT)).items()}
 
 
 def main(arguments: list[str]) -> int:

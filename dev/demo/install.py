@@ -8,6 +8,7 @@ from __future__ import annotations
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,12 +52,14 @@ def _established(kubectl: Kubectl, name: str) -> bool:
     return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
 
 
-def install_operator(kubectl: Kubectl, image: str = OUR_IMAGE) -> None:
-    """Namespace, permissions, Deployment; an operator that already runs is restarted, for its image may be another."""
-    manifests = deployment(image)
+def install_operator(kubectl: Kubectl, image: str = OUR_IMAGE, *, batch_scheduler: str = "") -> None:
+    """Namespace, permissions, Deployment; an operator that already runs is restarted, for its image may be another. With a
+    *batch_scheduler* that plugin is on, and has the permissions it asks for."""
+    flags = [f"--batch-scheduler={batch_scheduler}"] if batch_scheduler else []
+    manifests = deployment(image, flags)
     runs_already = kubectl.get("deployment", NAME, NAMESPACE) is not None
     kubectl.apply(yaml.safe_dump_all([m for m in manifests if m["kind"] == "Namespace"]))
-    kubectl.apply(printed_by_kuberay("rbac", "--namespace", NAMESPACE))
+    kubectl.apply(printed_by_kuberay("rbac", "--namespace", NAMESPACE, *flags))
     kubectl.apply(yaml.safe_dump_all([m for m in manifests if m["kind"] != "Namespace"]))
     if runs_already:
         kubectl.run("-n", NAMESPACE, "rollout", "restart", f"deployment/{NAME}")
@@ -102,10 +105,12 @@ def never_starts(pods: list[dict[str, Any]]) -> str:
     return ""
 
 
-def deployment(image: str) -> list[dict[str, Any]]:
-    """The manifests of ``config/operator/deployment.yaml`` with another image."""
+def deployment(image: str, flags: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """The manifests of ``config/operator/deployment.yaml`` with another image, and more *flags* for the operator."""
     manifests = list(yaml.safe_load_all(DEPLOYMENT.read_text()))
     for manifest in manifests:
         if manifest["kind"] == "Deployment":
-            manifest["spec"]["template"]["spec"]["containers"][0]["image"] = image
+            container = manifest["spec"]["template"]["spec"]["containers"][0]
+            container["image"] = image
+            container["args"] = [*container["args"], *flags]
     return manifests

@@ -46,7 +46,7 @@ from dev.samples import Sample, samples
 Manifest = dict[str, Any]
 
 OBJECTS = {sample.name: sample for sample in samples() if not sample.name.startswith("operator-")}
-PLUGINS_HERE = ("autoscaler-v2", "volcano")
+PLUGINS_HERE = ("autoscaler-v2", "kai-scheduler", "scheduler-plugins", "volcano", "yunikorn")
 """Those that work with nothing but an API server."""
 GATES = ",".join(sorted({f"{gate}=true" for sample in OBJECTS.values() for gate in sample.gates}))
 
@@ -97,7 +97,7 @@ class Plays:
 
 
 def _plugins(sample: Sample) -> tuple[str, ...]:
-    return ("autoscaler-v2", *(plugin for plugin in sample.plugins if plugin == "volcano"))
+    return tuple(sorted({"autoscaler-v2", *sample.plugins} & set(PLUGINS_HERE)))
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,15 @@ def plays(operators: Operator) -> Plays:
     return Plays(operators)
 
 
-@pytest.mark.parametrize("name", sorted(OBJECTS, key=lambda name: (_plugins(OBJECTS[name]), name)))
+def _params() -> list[Any]:
+    """For one worker those that want the same operator, as they are played together."""
+    return [
+        pytest.param(name, marks=pytest.mark.xdist_group(f"samples {' '.join(_plugins(OBJECTS[name]))}"))
+        for name in sorted(OBJECTS, key=lambda name: (_plugins(OBJECTS[name]), name))
+    ]
+
+
+@pytest.mark.parametrize("name", _params())
 def test_a_sample_becomes_what_it_says(plays: Plays, name: str) -> None:
     sample, seen = OBJECTS[name], plays.seen(name)
     assert seen.ray

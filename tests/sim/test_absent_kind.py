@@ -25,7 +25,8 @@ def test_an_absent_kind_is_waited_for_and_named() -> None:
         async with RayWorld(seed=1) as world:
             world.server.unregister(POD_GROUP)
             SimOperator(world=world, hooks=PluginManager(load(["volcano"]))).start()
-            world.server.create(build_raycluster("gang", namespace=NAMESPACE, groups=1))
+            labels = {"ray.io/gang-scheduling-enabled": "true"}
+            world.server.create(build_raycluster("gang", namespace=NAMESPACE, groups=1, labels=labels))
             await world.rest(quiet=30)
             waiting = next(c for c in status(world)["conditions"] if c["type"] == "PodsWaiting")
             assert "podgroups.scheduling.volcano.sh is not served" in waiting["message"]

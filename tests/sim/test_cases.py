@@ -238,24 +238,26 @@ def test_only_named_workers_go(autoscaling: bool) -> None:
     run_sim(run)
 
 
-def test_a_failed_worker_that_is_named_goes() -> None:
-    """AS-02"""
+@pytest.mark.parametrize("replicas", [0, 1])
+def test_a_failed_worker_that_is_named_goes(replicas: int) -> None:
+    """AS-02: whatever its phase, and where its place is still wanted, another one fills it."""
 
     async def run() -> None:
         async with RayWorld(seed=1) as world:
             watch_over(world)
-            operator = SimOperator(world=world)
+            operator = SimOperator(world=world, hooks=Plugins.load([AUTOSCALER]).hooks)
             operator.start()
-            world.server.create(build_raycluster("rc", namespace=NAMESPACE, groups=1))
+            world.server.create(build_raycluster("rc", namespace=NAMESPACE, groups=1, enableInTreeAutoscaling=True))
             await world.rest(quiet=30)
             await operator.kill()
             (worker,) = pods(world, group="workers")
             world.kubelet.fail(NAMESPACE, worker)
-            group = build_group("workers", 0, scaleStrategy={"workersToDelete": [worker, "nobody"]})
+            group = build_group("workers", replicas, scaleStrategy={"workersToDelete": [worker, "nobody"]})
             edit(world, workerGroupSpecs=[group])
             operator.start()
             await world.rest(quiet=30)
-            assert pods(world, group="workers") == {}
+            left = pods(world, group="workers")
+            assert (len(left), worker in left) == (replicas, False)
             failures = [
                 each["note"] for each in world.server.objects(EVENT, NAMESPACE) if each.get("type") == "Warning"
             ]
@@ -264,14 +266,22 @@ def test_a_failed_worker_that_is_named_goes() -> None:
     run_sim(run)
 
 
-def test_no_pod_gets_the_name_of_one_that_has_gone() -> None:
+AUTOSCALED = {
+    "enableInTreeAutoscaling": True,
+    "autoscalerOptions": {"version": "v2"},
+    "gcsFaultToleranceOptions": {"redisAddress": "redis:6379"},
+}
+
+
+@pytest.mark.parametrize("spec", [{}, AUTOSCALED], ids=["plain", "autoscaled"])
+def test_no_pod_gets_the_name_of_one_that_has_gone(spec: dict[str, Any]) -> None:
     """AS-03: however often head and workers are deleted, and although nothing else changes."""
 
     async def run() -> None:
         async with RayWorld(seed=1, pod_grace=1.0) as world:
             watch_over(world)
-            SimOperator(world=world).start()
-            world.server.create(build_raycluster("rc", namespace=NAMESPACE, groups=2))
+            SimOperator(world=world, hooks=Plugins.load([AUTOSCALER]).hooks).start()
+            world.server.create(build_raycluster("rc", namespace=NAMESPACE, groups=2, **spec))
             await world.rest(quiet=30)
             seen = set(pods(world))
             for _ in range(3):
@@ -282,6 +292,44 @@ def test_no_pod_gets_the_name_of_one_that_has_gone() -> None:
                 assert not seen & pods(world).keys()
                 seen |= pods(world).keys()
             assert len(seen) == 4 * 3
+
+    run_sim(run)
+
+
+def test_a_sync_tool_and_the_autoscaler_share_a_cluster_of_which_the_operator_writes_no_spec() -> None:
+    """AS-06: each sync takes the number back that the autoscaler wrote; no worker goes for it, and all that the operator
+    owns of the RayCluster is its status."""
+
+    async def run() -> None:
+        async with RayWorld(seed=1) as world:
+            watch_over(world)
+            SimOperator(world=world, hooks=Plugins.load([AUTOSCALER]).hooks).start()
+            group = build_group("workers", None, minReplicas=1, maxReplicas=5)
+            synced = build_raycluster("rc", namespace=NAMESPACE, groups=[group], enableInTreeAutoscaling=True)
+            world.server.apply(synced, manager="argocd")
+            await world.rest(quiet=30)
+            assert len(pods(world, group="workers")) == 1
+            live = world.server.peek(RAYCLUSTER, NAMESPACE, "rc")
+            assert live is not None
+            scaled = [{**live["spec"]["workerGroupSpecs"][0], "replicas": 3}]
+            world.server.patch(
+                RAYCLUSTER, NAMESPACE, "rc", {"spec": {"workerGroupSpecs": scaled}}, manager="python-requests"
+            )
+            await world.rest(quiet=30)
+            before = pods(world, group="workers")
+            assert len(before) == 3
+            for _ in range(2):
+                world.server.apply(synced, manager="argocd")
+                await world.rest(quiet=30)
+                assert pods(world, group="workers").keys() == before.keys()
+            live = world.server.peek(RAYCLUSTER, NAMESPACE, "rc")
+            assert live is not None
+            owners = {
+                entry["manager"]: set(entry["fieldsV1"]) & {"f:spec", "f:metadata"}
+                for entry in live["metadata"]["managedFields"]
+            }
+            assert owners["kuberay-operator"] == set()
+            assert "f:spec" in owners["argocd"]
 
     run_sim(run)
 

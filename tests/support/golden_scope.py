@@ -178,6 +178,14 @@ INVALID_SERVICES = ["svc-bad-serve-config", "svc-cluster-upgrade", "svc-long-nam
 
 VOLCANO = ["volcano-autoscale", "volcano-cluster", "volcano-job", "volcano-legacy-flag", "volcano-scale"]
 
+NETWORKPOLICY = ["netpol-default", "netpol-egress-only", "netpol-ingress-only", "netpol-rayjob", "netpol-removed"]
+
+SCHEDULER_PLUGINS = ["schedplugins-gang", "schedplugins-job", "schedplugins-plain"]
+
+YUNIKORN = ["yunikorn-cluster", "yunikorn-job"]
+
+KAI = ["kai-cluster", "kai-job", "kai-job-http", "kai-no-queue"]
+
 SERVICE_CASES = [*(f"rayservice/{name}" for name in RAYSERVICE), *(f"invalid/{name}" for name in INVALID_SERVICES)]
 
 CASES = [
@@ -186,6 +194,10 @@ CASES = [
     *(f"raycronjob/{name}" for name in RAYCRONJOB),
     *(f"invalid/{name}" for name in INVALID),
     *(f"volcano/{name}" for name in VOLCANO),
+    *(f"scheduler_plugins/{name}" for name in SCHEDULER_PLUGINS),
+    *(f"networkpolicy/{name}" for name in NETWORKPOLICY),
+    *(f"yunikorn/{name}" for name in YUNIKORN),
+    *(f"kai/{name}" for name in KAI),
     *SERVICE_CASES,
 ]
 
@@ -199,7 +211,16 @@ SERVICES_DIFFERENT: dict[str, str] = {
 def folder(case: str) -> Path:
     """Where the case's files are; those of a plugin lie beside the plugin."""
     area, _, name = case.partition("/")
-    return PLUGINS / area / "tests" / "data" / name if area == "volcano" else DATA / case
+    of_plugin = PLUGINS / area / "tests" / "data"
+    return of_plugin / name if of_plugin.is_dir() else DATA / case
+
+
+def operator_words(case: str) -> str:
+    """Flags and variables that the operator is given for a case besides the recorded ones, where its defaults are other
+    ones than KubeRay's on purpose."""
+    if case.startswith("networkpolicy/"):
+        return f" --config={PLUGINS / 'networkpolicy' / 'tests' / 'data' / 'presets-off.yaml'}"
+    return ""
 
 
 OUR_CONDITIONS = frozenset(
@@ -215,6 +236,7 @@ OUR_CONDITIONS = frozenset(
         "RayClusterSpecEditIgnored",
         "PodsWaiting",
         "PluginFailed",
+        "PluginWarning",
         "IngressConflict",
         "GcsStorageProblem",
     }
@@ -246,6 +268,11 @@ DIFFERENT: dict[str, str] = {
     "rayjob/job-autoscale": "a headService without a spec is copied as it was given, without 'spec: {}'",
     "raycluster/params-ports": "the head service's default ports and the metrics port of pods follow the ports given to ray start",
     "volcano/volcano-cluster": "no event tells of pods deleted when there were none",
+    "scheduler_plugins/schedplugins-gang": "the PodGroup has its RayCluster as controller, so that it comes back when deleted",
+    "scheduler_plugins/schedplugins-job": "the RayJob starts",
+    "yunikorn/yunikorn-job": "a group without minReplicas is no task group, for YuniKorn refuses the whole list; a warning tells",
+    "kai/kai-job": "the RayJob runs",
+    "kai/kai-no-queue": "a warning tells of the missing queue",
     "raycluster/suspend-group": "no event tells of pods deleted when there were none",
     "rayjob/job-minimal": "labels and annotations of the RayJob reach its submitter",
     "rayjob/job-quoting": "operators and quotes of a compound entrypoint reach Ray, not the submitter's shell",

@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
@@ -24,6 +25,7 @@ from kuberay.api.kinds import (
     INGRESS,
     JOB,
     NAMESPACE,
+    NETWORK_POLICY,
     PERSISTENT_VOLUME_CLAIM,
     POD,
     RAYCLUSTER,
@@ -41,6 +43,7 @@ from kuberay.kube.client import Client
 from kuberay.kube.errors import AlreadyExistsError, ApiError, NotFoundError
 
 PODGROUP = Kind("scheduling.volcano.sh", "v1beta1", "podgroups", "PodGroup")
+COSCHEDULING_PODGROUP = Kind("scheduling.x-k8s.io", "v1alpha1", "podgroups", "PodGroup")
 CHILD_KINDS = (
     POD,
     SERVICE,
@@ -50,9 +53,11 @@ CHILD_KINDS = (
     ROLE_BINDING,
     SECRET,
     INGRESS,
+    NETWORK_POLICY,
     PERSISTENT_VOLUME_CLAIM,
     RAYCLUSTER,
     PODGROUP,
+    COSCHEDULING_PODGROUP,
 )
 RAY_KINDS = (RAYCRONJOB, RAYSERVICE, RAYCLUSTER, RAYJOB)
 
@@ -70,6 +75,37 @@ spec:
     storage: true
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 """
+
+COSCHEDULING_CRD = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: podgroups.scheduling.x-k8s.io
+  annotations: {api-approved.kubernetes.io: https://github.com/kubernetes-sigs/scheduler-plugins/pull/50}
+spec:
+  group: scheduling.x-k8s.io
+  scope: Namespaced
+  names: {plural: podgroups, singular: podgroup, kind: PodGroup}
+  versions:
+  - name: v1alpha1
+    served: true
+    storage: true
+    subresources: {status: {}}
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec:
+            type: object
+            properties:
+              minMember: {type: integer, format: int32, minimum: 1}
+              minResources:
+                type: object
+                additionalProperties: {x-kubernetes-int-or-string: true, anyOf: [{type: integer}, {type: string}]}
+              scheduleTimeoutSeconds: {type: integer, format: int32}
+          status: {type: object, x-kubernetes-preserve-unknown-fields: true}
+"""
+"""What of the real one the API server checks: a size is 1 at least."""
 
 
 def CRDS() -> list[dict[str, Any]]:
@@ -113,7 +149,7 @@ class Operator:
         self._wait_leading()
 
     def _wait_leading(self) -> None:
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 90
         while time.monotonic() < deadline:
             assert self._process is not None
             if self._process.poll() is not None:
@@ -267,6 +303,12 @@ class World:
                 (kind.kind, o["metadata"]["name"], o["metadata"]["resourceVersion"]) for o in await self.list(kind)
             ]
         return sorted(marks)
+
+
+def kuberay(world: World, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
+    """Our command line, asked about that namespace."""
+    command = [sys.executable, "-m", "kuberay.cli.main", *words, "-n", world.namespace]
+    return subprocess.run(command, capture_output=True, text=True, check=False, input=stdin)
 
 
 _KINDS = {(k.api_version, k.kind): k for k in (*CHILD_KINDS, *RAY_KINDS)} | {

@@ -16,6 +16,7 @@ PAGES = sorted(
     [
         *ROOT.glob("*.md"),
         *(ROOT / "docs").glob("*.md"),
+        *(ROOT / "docs" / "plugins").glob("*.md"),
         *(ROOT / "plugins").glob("*/README.md"),
         *(ROOT / name / "README.md" for name in ("core", "testkit", "dev", "config/samples")),
     ]
