@@ -14,6 +14,7 @@ from kuberay.cli.diff import diff
 from kuberay.cli.goflags import go_style
 from kuberay.cli.listing import gates, plugins
 from kuberay.cli.offline import crds, rbac
+from kuberay.cli.plugin_commands import add_plugin_commands
 from kuberay.cli.plugins_new import plugins_group
 from kuberay.cli.render import render
 from kuberay.cli.run import BOOLEAN_FLAGS, run
@@ -59,6 +60,7 @@ def main() -> None:
     arguments = sys.argv[1:]
     if arguments and arguments[0] == "run":
         arguments = ["run", *go_style(arguments[1:], BOOLEAN_FLAGS)]
+    add_plugin_commands(app, arguments)
     app(args=arguments)
 
 

@@ -237,7 +237,11 @@ def diagnose(ctx: OwnerContext) -> Sequence[str] | None:
 
 @hookspec
 def cli(app: Any) -> None:
-    """Add sub-commands. *app* is the ``typer.Typer`` of ``kuberay``; called when the command line starts.
+    """Add sub-commands. *app* is the ``typer.Typer`` of ``kuberay``.
+
+    Called when the command line starts with a command that the core has not, or with ``--help``, for the plugins that the
+    environment variable ``KUBERAY_PLUGINS`` names (comma-separated; without it those that are on by default). A command
+    of the core keeps its name.
 
     .. versionadded:: 1.0
     """

@@ -17,7 +17,7 @@ from pydantic.alias_generators import to_camel
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from kuberay.api import quantity
-from kuberay.api.gates import MTLS, NETWORK_POLICY
+from kuberay.api.gates import DEFAULT_GATES, GATE_PLUGINS
 from kuberay.api.validation.leaving import MAX_DRAIN_SECONDS
 from kuberay.plan.config import PlanConfig
 from kuberay.plugins.gates import core_gate
@@ -28,8 +28,8 @@ KIND = "Configuration"
 DEFAULT_PLUGINS = ("autoscaler-v2", "gateway-upgrade")
 """On unless ``plugins.enabled`` says otherwise, as far as they are installed: KubeRay has them built in."""
 
-PLUGIN_OF_GATE = {NETWORK_POLICY: "networkpolicy", MTLS: "mtls"}
-"""Gates that mean nothing without their plugin: one that is on turns the plugin on, as far as it is installed."""
+PLUGIN_OF_GATE = {gate: plugin for gate, plugin in GATE_PLUGINS.items() if plugin and not DEFAULT_GATES[gate]}
+"""Gates that somebody switches on for the sake of their plugin: one that is on turns the plugin on, as far as it is installed."""
 
 Encoder = Literal["json", "console"]
 
