@@ -18,6 +18,8 @@ STEPS ?= 1000000
 SEED ?=
 # Names of the clusters that tests use; two checkouts can run side by side with different prefixes.
 PREFIX ?= test
+# test-kube: how many workers, each with a cluster of its own. They mostly wait, so they may be more than the processors.
+WORKERS ?= 3
 # More words for pytest, for example: make test-e2e PYTEST="-k autoscal -x"
 PYTEST ?=
 
@@ -64,11 +66,11 @@ demo-down: sync ## remove everything the demo made
 
 .PHONY: test
 test: ## everything needed before a merge: unit, packages, simulation, API server, short end-to-end
-	@python3 dev/levels.py test-unit test-packaging cluster-build test-sim test-kube test-e2e
+	@python3 dev/levels.py test-unit test-packaging cluster-build test-charts test-sim test-kube test-e2e
 
 .PHONY: test-all
 test-all: ## as `test`, with the long simulation and every end-to-end test
-	@python3 dev/levels.py test-unit test-packaging cluster-build sim test-kube test-e2e-all
+	@python3 dev/levels.py test-unit test-packaging cluster-build test-charts sim test-kube test-e2e-all
 
 .PHONY: test-unit
 test-unit: sync ## unit tests of core, plugins and testkit
@@ -77,6 +79,10 @@ test-unit: sync ## unit tests of core, plugins and testkit
 .PHONY: test-packaging
 test-packaging: sync ## build every wheel and install each alone
 	@$(BIN)/pytest -q tests/packaging $(PYTEST)
+
+.PHONY: test-charts
+test-charts: sync ## the Helm charts rendered over many values, and held against what the operator says it needs
+	@$(BIN)/pytest -q -n 2 tests/charts $(PYTEST)
 
 .PHONY: test-sim
 test-sim: sync ## the real runtime on a simulated Kubernetes, with faults: a few seeds
@@ -89,7 +95,7 @@ sim: sync ## as test-sim, then many seeds of random scripts until STEPS steps ar
 
 .PHONY: test-kube
 test-kube: sync ## against a real API server, pods played by a fake kubelet
-	@$(WITH_CLUSTER) --name $(PREFIX)-kube --nodes 0 --gateway kinds $(BIN)/pytest -q tests/kube $(PYTEST)
+	@$(WITH_CLUSTER) --name $(PREFIX)-kube --nodes 0 --gateway kinds --workers $(WORKERS) $(BIN)/pytest -q --dist loadscope tests/kube $(PYTEST)
 
 .PHONY: test-e2e
 test-e2e: sync ## real containers and real Ray: the short part
@@ -106,6 +112,15 @@ bench: sync cluster-build ## load and cost of CLUSTERS RayClusters against the f
 	bench/scenario.sh --clusters $(CLUSTERS) --phases > .cache/bench/operator.json
 	bench/scenario.sh --clusters 100 --quiet 1 > .cache/bench/small.json
 	$(BIN)/python -m bench.report .cache/bench/floor.json .cache/bench/operator.json .cache/bench/small.json
+
+.PHONY: bench-plugin
+bench-plugin: sync cluster-build ## what a plugin costs that implements every hook of a pass and does nothing
+	@mkdir -p .cache/bench
+	for run in 1 2 3; do
+		bench/scenario.sh --clusters $(CLUSTERS) --quiet 1 > .cache/bench/plain-$$run.json
+		bench/scenario.sh --clusters $(CLUSTERS) --quiet 1 --noop-plugin > .cache/bench/noop-$$run.json
+	done
+	$(BIN)/python -m bench.plugin_report .cache/bench/plain-{1,2,3}.json -- .cache/bench/noop-{1,2,3}.json
 
 .PHONY: bench-large
 bench-large: sync cluster-build ## the same with five times as many, beside the figures of `make bench`
@@ -140,6 +155,6 @@ generate: sync ## write the generated files again: CRDs, RBAC, pages made from d
 
 .PHONY: clean
 clean: ## take clusters of this project's names down and remove what tools left in the tree
-	@for name in demo bench $(PREFIX)-kube $(PREFIX)-e2e; do dev/cluster --name $$name down; done
+	@for name in demo bench $(patsubst %,$(PREFIX)-kube-%,$(shell seq $(WORKERS))) $(PREFIX)-e2e; do dev/cluster --name $$name down; done
 	rm -rf dist .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find . -name __pycache__ -not -path './.venv/*' -prune -exec rm -rf {} +

@@ -13,7 +13,7 @@ from kuberay.api.crd_files import crd_files
 from kuberay.cli import settings_docs
 from kuberay.plugins import hook_docs
 
-from dev import charts, compatibility, conditions, differences, rbac_file, samples
+from dev import charts, compatibility, conditions, differences, gitops, rbac_file, samples
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -25,6 +25,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "docs/hooks.md": hook_docs.render,
     "docs/plugins/compatibility.md": compatibility.render,
     "docs/settings.md": settings_docs.render,
+    **gitops.FILES,
 }
 
 

@@ -129,7 +129,7 @@ def _what_next(url: str, progress: Progress) -> None:
         f"  {show} edit rayservice {name}",
         f"  {show} annotate rayservice {name} ray.io/upgrade-paused- ray.io/upgrade-aborted=true",
         "  # why something is as it is",
-        f"  {show} describe rayservice {name}",
+        f"  {words} .venv/bin/kuberay why rayservice/{name} -n {workload.NAMESPACE}",
         "  # remove it all",
         "  make demo-down",
     ]

@@ -19,6 +19,8 @@ from typing import Any, Self
 import aiohttp
 
 PRINT_EVERY = 0.2
+FIRST_PAUSE = 0.05
+"""Seconds until a request is sent a second time; each further pause is twice as long."""
 MOST_AT_ONCE = 100
 """Requests on their way; with more the next one waits."""
 
@@ -131,7 +133,7 @@ class Traffic:
                 error = f"{type(lost).__name__}: {lost}"
                 if tries > self._again:
                     break
-                await asyncio.sleep(0.05)
+                await asyncio.sleep(FIRST_PAUSE * 2 ** (tries - 1))
             except (aiohttp.ClientError, TimeoutError, ValueError) as failure:
                 error = f"{type(failure).__name__}: {failure}"
                 break

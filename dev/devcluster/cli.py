@@ -10,7 +10,19 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from devcluster import binaries, building, gateway, layout, namespaces, node, prerequisites, startup, status, teardown
+from devcluster import (
+    binaries,
+    building,
+    gateway,
+    helm,
+    layout,
+    namespaces,
+    node,
+    prerequisites,
+    startup,
+    status,
+    teardown,
+)
 from devcluster.gateway import Gateway
 from devcluster.layout import Cluster
 from devcluster.steps import StepFailed, say
@@ -67,7 +79,12 @@ def _parser() -> argparse.ArgumentParser:
     load.add_argument("tar", type=Path, metavar="TAR")
     load.set_defaults(run=_load_image)
 
-    for command in (build, up, down, show, execute, kubeconfig, load):
+    charts = commands.add_parser(
+        "helm", help="print the path of Helm, for tests of charts; compiled when it is not there yet"
+    )
+    charts.set_defaults(run=_helm)
+
+    for command in (build, up, down, show, execute, kubeconfig, load, charts):
         command.add_argument("--name", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     return parser
 
@@ -79,6 +96,7 @@ def _build(parsed: argparse.Namespace) -> None:
     else:
         building.build_everything()
         gateway.build(Gateway.TRAEFIK)
+    helm.build_helm()
     say(f"built; kept in {layout.cache_dir()}")
 
 
@@ -144,3 +162,7 @@ def _kubeconfig(parsed: argparse.Namespace) -> None:
     cluster = Cluster(parsed.name)
     namespaces.require_holder(cluster)
     print(cluster.kubeconfig)
+
+
+def _helm(parsed: argparse.Namespace) -> None:
+    print(helm.build_helm())

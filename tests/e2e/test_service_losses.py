@@ -1,7 +1,7 @@
-"""What a RayService loses while it is asked all the time: a worker that is killed, and a head whose state is in Redis.
+"""What a RayService loses while it is asked all the time: workers that are killed or deleted, and a head whose state is in Redis.
 
-A request whose connection is refused or lost is sent again, twice at most, as proxies and clients do: who was just talking to
-what is killed cannot be spared that.
+After a kill a request whose connection is refused or lost is sent again, as proxies and clients do: who was just talking to what
+is killed cannot be spared that, nor can who is led there until Kubernetes has noticed. A deletion is no such excuse.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ from dev.demo.traffic import Traffic
 pytestmark = pytest.mark.long
 
 NAME = "lossy"
+AGAIN = 6
+"""How often one request may be sent again: for three seconds."""
 AT_ONCE = 80
 """How many requests may have to be sent again: those of two seconds, until nobody is sent to what is gone."""
 REDIS = """
@@ -78,7 +80,7 @@ def recovered(kubectl: Kubectl, namespace: str, cluster: str) -> None:
 
 def test_a_killed_worker_costs_no_request(kubectl: Kubectl, namespace: str, service: str) -> None:
     victim = workers(kubectl, namespace, service)[0]
-    with Traffic(rayservices.serve_url(namespace, NAME), again=2) as traffic:
+    with Traffic(rayservices.serve_url(namespace, NAME), again=AGAIN) as traffic:
         traffic.wait_for(200)
         node.kill(victim, "ray-worker")
         eventually(lambda: _ready_endpoints(kubectl, namespace) < 3, 60, "it is no endpoint any more")
@@ -89,10 +91,23 @@ def test_a_killed_worker_costs_no_request(kubectl: Kubectl, namespace: str, serv
     assert count.again <= AT_ONCE, str(count)
 
 
+def test_a_deleted_worker_costs_no_request(kubectl: Kubectl, namespace: str, service: str) -> None:
+    """Deleted as by ``kubectl delete`` or an eviction, with its grace period: nothing has to be sent again."""
+    victim = workers(kubectl, namespace, service)[0]["metadata"]["name"]
+    with Traffic(rayservices.serve_url(namespace, NAME)) as traffic:
+        traffic.wait_for(200)
+        kubectl.run("-n", namespace, "delete", "pod", victim, "--wait=false")
+        eventually(lambda: _ready_endpoints(kubectl, namespace) < 3, 60, "it is no endpoint any more")
+        recovered(kubectl, namespace, service)
+        traffic.wait_for(rayservices.REQUESTS)
+        count = traffic.stop()
+    rayservices.none_failed(count)
+
+
 def test_a_killed_head_with_redis_keeps_serving(kubectl: Kubectl, namespace: str, service: str) -> None:
     head = head_of(kubectl, namespace, service)["metadata"]
     before = {pod["metadata"]["uid"] for pod in workers(kubectl, namespace, service)}
-    with Traffic(rayservices.serve_url(namespace, NAME), again=2) as traffic:
+    with Traffic(rayservices.serve_url(namespace, NAME), again=AGAIN) as traffic:
         traffic.wait_for(200)
         kubectl.run("-n", namespace, "delete", "pod", head["name"], "--grace-period=0", "--force")
         asked = traffic.count().sent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,12 +11,15 @@ import rayservices
 from waiting import eventually
 
 from dev.demo import workload
+from dev.demo.install import OUR_RAY_IMAGE
 from dev.demo.kubectl import Kubectl
 from dev.demo.traffic import Traffic
 
 pytestmark = pytest.mark.long
 
 NAME = "asked"
+LONG = 75
+"""Seconds that a long request takes."""
 
 
 @pytest.fixture(scope="module")
@@ -81,6 +85,33 @@ def test_another_cluster_loses_no_request(kubectl: Kubectl, namespace: str, serv
     assert set(count.versions) == {version, "three"}
     assert count.versions["three"] == count.clusters[after]
     assert [c["metadata"]["name"] for c in kubectl.list("rayclusters", namespace)] == [after]
+
+
+def test_a_long_request_is_finished_by_the_cluster_that_goes(
+    kubectl: Kubectl, namespace: str, service: dict[str, Any]
+) -> None:
+    """With ``ray.io/delete-when-drained`` the former RayCluster stays until they all have their answers, and no longer."""
+    before = rayservices.cluster_of(rayservices.status(kubectl, namespace, NAME))
+    (head,) = kubectl.list("pods", namespace, f"ray.io/cluster={before},ray.io/node-type=head")
+    image = head["spec"]["containers"][0]["image"]
+    changed = rayservices.with_image(
+        rayservices.rayservice(NAME, version="four", rayClusterDeletionDelaySeconds=3600),
+        OUR_RAY_IMAGE if image == rayservices.NEXT_IMAGE else rayservices.NEXT_IMAGE,
+    )
+    changed["metadata"]["annotations"] = {"ray.io/delete-when-drained": "true"}
+    url = f"{rayservices.serve_url(namespace, NAME)}?seconds={LONG}"
+    with Traffic(url, rate=0.25, seconds=2 * LONG) as traffic:
+        rayservices.apply(kubectl, namespace, changed)
+        after = rayservices.cluster_of(rayservices.wait_for_switch(kubectl, namespace, NAME, before))
+        switched = time.monotonic()
+        count = traffic.stop()
+    took = time.monotonic() - switched
+    assert count.failed == 0, str(count)
+    assert count.clusters[before] > 0
+    assert took > LONG - 15, "no request was under way at the switch"
+    # Nothing asks it any more: it goes, an hour before its delay is over.
+    eventually(lambda: kubectl.get("raycluster", before, namespace) is None, 90, "the former cluster is gone")
+    assert rayservices.cluster_of(rayservices.status(kubectl, namespace, NAME)) == after
 
 
 def _heads(kubectl: Kubectl, namespace: str, cluster: str) -> list[str]:

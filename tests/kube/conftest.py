@@ -1,6 +1,7 @@
 """Level "kube": the operator as a process against a real API server whose pods are run by a fake kubelet.
 
-Run inside the 0-node cluster's network: ``dev/cluster --name test exec .venv/bin/pytest tests/kube`` (``make test-kube``).
+``make test-kube`` runs modules side by side, each worker in a 0-node cluster of its own. For one at a time, after
+``dev/cluster --name mine up --gateway kinds``: ``dev/cluster --name mine exec .venv/bin/pytest tests/kube``.
 A missing cluster fails the run; nothing is skipped.
 """
 
@@ -15,10 +16,13 @@ from pathlib import Path
 
 import pytest
 import yaml
-from kube_world import CRDS, PODGROUP_CRD, Operator, World
+from kube_world import COSCHEDULING_CRD, CRDS, PODGROUP_CRD, Operator, World
+from kuberay.api.kinds import GATEWAY, HTTP_ROUTE
 from kuberay.kube.client import Client
 from kuberay.kube.connection import connect
 from kuberay.kube.http import HttpTransport
+
+GATEWAY_KINDS = ",".join(f"{kind.plural}.{kind.version}.{kind.group}" for kind in (GATEWAY, HTTP_ROUTE))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -30,10 +34,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture(scope="session")
 def cluster_ready() -> None:
-    """The API server answers and the CRDs are installed."""
+    """The API server answers, the CRDs are installed, and those of the Gateway API were there before."""
     if "KUBECONFIG" not in os.environ:
         pytest.fail("KUBECONFIG is not set: run through 'make test-kube' or 'dev/cluster --name test exec …'")
-    manifests = "---\n".join([yaml.safe_dump_all(CRDS()), PODGROUP_CRD])
+    asked = subprocess.run(["kubectl", "get", GATEWAY_KINDS, "-A"], capture_output=True, text=True, check=False)
+    if asked.returncode:
+        pytest.fail(f"no kinds of the Gateway API (dev/cluster up --gateway kinds brings them): {asked.stderr}")
+    manifests = "---\n".join([yaml.safe_dump_all(CRDS()), PODGROUP_CRD, COSCHEDULING_CRD])
     subprocess.run(
         ["kubectl", "apply", "--server-side", "--force-conflicts", "-f", "-"],
         input=manifests,
@@ -45,7 +52,7 @@ def cluster_ready() -> None:
     served = [
         "kubectl",
         "get",
-        "rayclusters.ray.io,rayjobs.ray.io,rayservices.ray.io,podgroups.scheduling.volcano.sh",
+        "rayclusters.ray.io,rayjobs.ray.io,rayservices.ray.io,podgroups.scheduling.volcano.sh,podgroups.scheduling.x-k8s.io",
         "-A",
     ]
     while subprocess.run(served, capture_output=True, check=False).returncode:

@@ -44,12 +44,19 @@ def _load(name: str) -> GoldenCase:
 LOADED = {name: _load(name) for name in CASES}
 
 
-def _params(names: Iterable[str]) -> list[Any]:
-    """For one worker those that want the same operator, as they are played together."""
-    return [
-        pytest.param(name, marks=pytest.mark.xdist_group(f"golden {_flags(LOADED[name])}"))
-        for name in sorted(names, key=lambda name: (_flags(LOADED[name]), name))
-    ]
+USUAL = ((), ())
+"""Flags and variables of the operator that most cases want."""
+
+
+def _usual(names: Iterable[str]) -> list[str]:
+    """Those that want the usual operator."""
+    return sorted(name for name in names if _flags(LOADED[name]) == USUAL)
+
+
+def _others(names: Iterable[str]) -> list[str]:
+    """The others, those side by side that want the same."""
+    found = (name for name in names if _flags(LOADED[name]) != USUAL)
+    return sorted(found, key=lambda name: (_flags(LOADED[name]), name))
 
 
 class Replays:
@@ -78,7 +85,7 @@ def replays(operators: Operator) -> Replays:
     return Replays(operators)
 
 
-@pytest.mark.parametrize("name", _params(CASES))
+@pytest.mark.parametrize("name", _usual(CASES))
 def test_equals_the_recorded_case(replays: Replays, name: str, request: pytest.FixtureRequest) -> None:
     if name in DIFFERENT:
         request.applymarker(pytest.mark.xfail(reason=DIFFERENT[name], strict=True, raises=AssertionError))
@@ -112,12 +119,10 @@ PODS_REFUSED = ("invalid/pod-refused", "invalid/worker-pod-refused")
 """Here nothing is wrong with the object itself; the API server refuses its pods, which `ReplicaFailure` tells."""
 
 
-@pytest.mark.parametrize(
-    "name",
-    _params(
-        name for name in CASES if name.startswith("invalid/") and name not in PODS_REFUSED and name not in SERVICE_CASES
-    ),
-)
+REFUSED = [name for name in CASES if name.startswith("invalid/") and name not in (*PODS_REFUSED, *SERVICE_CASES)]
+
+
+@pytest.mark.parametrize("name", _usual(REFUSED))
 def test_a_refused_object_says_so_in_a_condition(replays: Replays, name: str) -> None:
     result = replays.result(name)
     if "rejected" in LOADED[name].expected:
@@ -131,13 +136,25 @@ def test_a_refused_object_says_so_in_a_condition(replays: Replays, name: str) ->
     assert re.match(r"(spec|metadata)\S*:? .+", found["message"])
 
 
-@pytest.mark.parametrize("name", _params(name for name in SERVICE_CASES if name.startswith("invalid/")))
+@pytest.mark.parametrize("name", [name for name in SERVICE_CASES if name.startswith("invalid/")])
 def test_a_refused_service_says_so_in_a_condition(replays: Replays, name: str) -> None:
     result = replays.result(name)
     assert isinstance(result, Outcome), result
     ready = next(c for c in replays.conditions[name] if c["type"] == "Ready")
     assert (ready["status"], ready["reason"]) == ("False", "ValidationFailed")
     assert re.match(r"The RayService (spec|metadata) is invalid: .", ready["message"])
+
+
+class TestOtherOperators:
+    """The same of cases that want another operator: a class, so that another worker plays them (``--dist loadscope``)."""
+
+    @pytest.mark.parametrize("name", _others(CASES))
+    def test_equals_the_recorded_case(self, replays: Replays, name: str, request: pytest.FixtureRequest) -> None:
+        test_equals_the_recorded_case(replays, name, request)
+
+    @pytest.mark.parametrize("name", _others(REFUSED))
+    def test_a_refused_object_says_so_in_a_condition(self, replays: Replays, name: str) -> None:
+        test_a_refused_object_says_so_in_a_condition(replays, name)
 
 
 async def _play_all(names: Iterable[str]) -> dict[str, Result]:

@@ -32,6 +32,7 @@ from kuberay.api.kinds import (
     SERVICE_ACCOUNT,
     Kind,
 )
+from kuberay.api.shipped import PACKAGES
 from kuberay.api.structural import defaulted
 from kuberay.cli.applied import applied, without_bookkeeping
 from kuberay.kube.client import Client
@@ -46,8 +47,16 @@ from dev.samples import Sample, samples
 Manifest = dict[str, Any]
 
 OBJECTS = {sample.name: sample for sample in samples() if not sample.name.startswith("operator-")}
-PLUGINS_HERE = ("autoscaler-v2", "kai-scheduler", "scheduler-plugins", "volcano", "yunikorn")
-"""Those that work with nothing but an API server."""
+PLUGINS_HERE = (
+    "autoscaler-v2",
+    "kai-scheduler",
+    "mtls",
+    "networkpolicy",
+    "scheduler-plugins",
+    "volcano",
+    "yunikorn",
+)
+"""Those that are installed. A gate that is on turns its plugin on, so mtls and networkpolicy always are."""
 GATES = ",".join(sorted({f"{gate}=true" for sample in OBJECTS.values() for gate in sample.gates}))
 
 KINDS = {
@@ -105,15 +114,7 @@ def plays(operators: Operator) -> Plays:
     return Plays(operators)
 
 
-def _params() -> list[Any]:
-    """For one worker those that want the same operator, as they are played together."""
-    return [
-        pytest.param(name, marks=pytest.mark.xdist_group(f"samples {' '.join(_plugins(OBJECTS[name]))}"))
-        for name in sorted(OBJECTS, key=lambda name: (_plugins(OBJECTS[name]), name))
-    ]
-
-
-@pytest.mark.parametrize("name", _params())
+@pytest.mark.parametrize("name", sorted(OBJECTS, key=lambda name: (_plugins(OBJECTS[name]), name)))
 def test_a_sample_becomes_what_it_says(plays: Plays, name: str) -> None:
     sample, seen = OBJECTS[name], plays.seen(name)
     assert seen.ray
@@ -140,6 +141,10 @@ def test_a_sample_becomes_what_it_says(plays: Plays, name: str) -> None:
             _names_the_missing(cluster, missing)
             assert seen.pods == []
             continue
+        if _needs_cert_manager(sample):
+            assert _waits_for_cert_manager(cluster)
+            assert seen.pods == []
+            continue
         wanted = 1 + sum(group.desired_pods() for group in RayClusterSpec.parse(cluster["spec"]).worker_group_specs)
         if cluster["spec"].get("suspend"):
             assert (status["state"], seen.pods) == ("suspended", [])
@@ -152,7 +157,8 @@ def test_a_sample_becomes_what_it_says(plays: Plays, name: str) -> None:
 def _names_the_missing(obj: Manifest, plugins: set[str]) -> None:
     (condition,) = (c for c in obj["status"]["conditions"] if c["type"] == "PluginMissing")
     assert condition["status"] == "True"
-    assert all(f"kuberay-{plugin.replace('_', '-')}" in condition["message"] for plugin in plugins)
+    said = [PACKAGES.get(plugin, "no package of this release has it") for plugin in plugins]
+    assert all(words in condition["message"] for words in said)
 
 
 def _is_unchanged_by_applying_it_again(sample: Sample, live: Manifest) -> None:
@@ -261,12 +267,24 @@ async def _looks_done(world: World, sample: Sample) -> bool:
     for cluster in await world.list(RAYCLUSTER):
         status = cluster.get("status") or {}
         waits = _waits_for_a_plugin(cluster)
-        done.append(waits if _misses_one(sample) else status.get("state") in ("ready", "suspended"))
+        waits = waits if _misses_one(sample) else _waits_for_cert_manager(cluster)
+        lacks = _misses_one(sample) or _needs_cert_manager(sample)
+        done.append(waits if lacks else status.get("state") in ("ready", "suspended"))
     return bool(done) and all(done)
 
 
 def _misses_one(sample: Sample) -> bool:
     return bool(set(sample.plugins) - set(PLUGINS_HERE))
+
+
+def _needs_cert_manager(sample: Sample) -> bool:
+    """Which is not there."""
+    return any(need.startswith("cert-manager") for need in sample.needs)
+
+
+def _waits_for_cert_manager(obj: Manifest) -> bool:
+    conditions = (obj.get("status") or {}).get("conditions") or ()
+    return any(c["type"] == "PodsWaiting" and "cert-manager" in c["message"] for c in conditions)
 
 
 def _waits_for_a_plugin(obj: Manifest) -> bool:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from typing import Any
 
-from kube_world import Operator, World
+from kube_world import Operator, World, kuberay
 from kuberay.api.kinds import POD, RAYCLUSTER, RAYJOB, Kind
 
 QUOTA = Kind("", "v1", "resourcequotas", "ResourceQuota")
@@ -29,11 +28,6 @@ def cluster(replicas: int, **annotations: str) -> dict[str, Any]:
             "workerGroupSpecs": [group],
         },
     }
-
-
-def kuberay(world: World, *words: str, stdin: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "kuberay.cli.main", *words, "-n", world.namespace]
-    return subprocess.run(command, capture_output=True, text=True, check=False, input=stdin)
 
 
 def why(world: World, *words: str, what: str = "raycluster/ray") -> subprocess.CompletedProcess[str]:

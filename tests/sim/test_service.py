@@ -275,6 +275,109 @@ def test_paused_it_stands_still_and_goes_on() -> None:
     play(story)
 
 
+def images(lab: Lab) -> set[str]:
+    """The last letters of the images of all pods there are of the active RayCluster."""
+    pods = [*lab.pods(HEAD), *lab.pods(WORKER)]
+    return {pod.body["spec"]["containers"][0]["image"][-2:] for pod in pods}
+
+
+async def _break_off(lab: Lab, type_: str | None) -> str:
+    """Choose *type_* while a rolling upgrade is half done; the name of its RayCluster."""
+    lab.operator.start()
+    lab.create(
+        groups=[build_group("g", 3)],
+        cluster={"enableInTreeAutoscaling": True} if type_ == INCREMENTAL else None,
+        upgradeStrategy={"type": "Rolling", "allowHeadRestart": True},
+    )
+    await lab.serving()
+    first = lab.active
+    lab.edit_image("-2")
+    await lab.world.until(lambda: len(images(lab)) == 2, within=120, every=0.1)
+    options = {"clusterUpgradeOptions": STEPS} if type_ == INCREMENTAL else {}
+    lab.edit(upgradeStrategy={"type": type_, "maxUnavailable": None, "allowHeadRestart": None, **options})
+    return first
+
+
+@pytest.mark.parametrize("type_", ["Recreate", "NewCluster", None, INCREMENTAL])
+@pytest.mark.parametrize("kills", [False, True])
+def test_another_type_takes_a_half_done_rolling_upgrade_over(type_: str | None, kills: bool) -> None:
+    """No pod of the former spec is left: Recreate has all of them made anew, the others prepare another RayCluster."""
+
+    async def story(lab: Lab) -> None:
+        first = await _break_off(lab, type_)
+        if kills:
+            await lab.kill()
+        await lab.rest()
+        assert images(lab) == {"-2"}
+        assert (lab.active == first) == (type_ == "Recreate")
+        assert lab.clusters() == {lab.active}
+
+    play(story, plugins=_plugins(type_ == INCREMENTAL), kills=kills)
+
+
+@pytest.mark.parametrize("after", ["Rolling", "NewCluster", None])
+def test_none_stops_a_half_done_rolling_upgrade_and_says_so(after: str | None) -> None:
+    async def story(lab: Lab) -> None:
+        first = await _break_off(lab, "None")
+        await lab.rest()
+        assert (lab.active, lab.clusters()) == (first, {first})
+        assert images(lab) == {".0", "-2"}
+        told = next(
+            each for each in lab.service.body["status"]["conditions"] if each["type"] == "RayClusterConfigEditIgnored"
+        )
+        assert told["message"].startswith(f"rayClusterConfig: RayCluster {NAMESPACE}/{first} has pods of a former one")
+        lab.edit(upgradeStrategy={"type": after, "allowHeadRestart": True})
+        await lab.rest()
+        assert images(lab) == {"-2"}
+        assert (lab.active == first) == (after == "Rolling")
+        conditions = {each["type"] for each in lab.service.body["status"]["conditions"]}
+        assert "RayClusterConfigEditIgnored" not in conditions
+
+    play(story)
+
+
+@pytest.mark.parametrize("type_", ["NewCluster", "None", "Rolling"])
+@pytest.mark.parametrize("share", [0, 50, 100])
+def test_who_comes_through_the_gateway_is_served_after_the_type_was_changed(type_: str, share: int) -> None:
+    """The weights of an upgrade that is in the middle are nobody's any more: the route follows the serve service, now and in the
+    next upgrade."""
+
+    async def story(lab: Lab) -> None:
+        lab.operator.start()
+        steps = {**STEPS, "intervalSeconds": 20}
+        lab.create(
+            groups=[build_group("g", 2)],
+            cluster={"enableInTreeAutoscaling": True},
+            upgradeStrategy={"type": INCREMENTAL, "clusterUpgradeOptions": steps},
+        )
+        await lab.serving()
+
+        def routed() -> dict[str, int]:
+            return lab.world.gateways.weights(NAMESPACE, "sv-httproute")
+
+        async def always_answered(seconds: int) -> None:
+            for _ in range(2 * seconds):
+                await lab.world.pass_time(0.5)
+                for front, weight in routed().items():
+                    assert not weight or backends(lab.world, NAMESPACE, front), front
+
+        if share:
+            lab.edit_image("-2")
+            wanted = lambda: (side(lab.service, "pending").get("trafficRoutedPercent") or 0) >= share  # noqa: E731
+            await lab.world.until(wanted, within=300, every=0.1)
+        lab.edit(upgradeStrategy={"type": type_, "clusterUpgradeOptions": None})
+        await always_answered(120)
+        assert routed() == {"sv-serve-svc": 100}
+        first = lab.active
+        lab.edit_image("-3")
+        await always_answered(120)
+        await lab.rest()
+        assert routed() == {"sv-serve-svc": 100}
+        assert (lab.active != first) == (type_ == "NewCluster")
+
+    play(story, plugins=_plugins(True))
+
+
 # Heads
 
 

@@ -267,6 +267,9 @@ DIFFERENT: dict[str, str] = {
     "rayjob/job-gcsft": "adding the finalizer adds no empty rayStartParams to the cluster's spec",
     "rayjob/job-autoscale": "a headService without a spec is copied as it was given, without 'spec: {}'",
     "raycluster/params-ports": "the head service's default ports and the metrics port of pods follow the ports given to ray start",
+    **dict.fromkeys(
+        (f"networkpolicy/{name}" for name in NETWORKPOLICY), "the head service offers the dashboard at dashboard-port"
+    ),
     "volcano/volcano-cluster": "no event tells of pods deleted when there were none",
     "scheduler_plugins/schedplugins-gang": "the PodGroup has its RayCluster as controller, so that it comes back when deleted",
     "scheduler_plugins/schedplugins-job": "the RayJob starts",

@@ -59,6 +59,8 @@ CHILD_KINDS = (
     PODGROUP,
     COSCHEDULING_PODGROUP,
 )
+LOOK_EVERY = 0.8
+"""Seconds between two looks at everything in a namespace. Each is a dozen requests, and dozens of namespaces are looked at."""
 RAY_KINDS = (RAYCRONJOB, RAYSERVICE, RAYCLUSTER, RAYJOB)
 
 PODGROUP_CRD = """
@@ -162,12 +164,15 @@ class Operator:
             time.sleep(0.1)
         raise AssertionError(f"the operator did not start leading: {self.tail()}")
 
-    def requests(self) -> float:
-        """Requests to the API server so far, without watches."""
-        page = subprocess.run(
+    def metrics(self) -> str:
+        """The page of metrics."""
+        return subprocess.run(
             ["curl", "-s", "http://127.0.0.1:18090/metrics"], capture_output=True, text=True, check=True
         ).stdout
-        lines = (line for line in page.splitlines() if line.startswith("kuberay_api_requests_total{"))
+
+    def requests(self) -> float:
+        """Requests to the API server so far, without watches."""
+        lines = (line for line in self.metrics().splitlines() if line.startswith("kuberay_api_requests_total{"))
         return sum(float(line.rsplit(" ", 1)[1]) for line in lines if 'resource="leases"' not in line)
 
     def kill(self) -> None:
@@ -293,7 +298,7 @@ class World:
                 before, changed = now, time.monotonic()
             elif time.monotonic() - changed >= quiet:
                 return
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(LOOK_EVERY)
 
     async def fingerprint(self) -> list[tuple[str, str, str]]:
         """Names and versions of everything that counts."""

@@ -338,6 +338,56 @@ async def test_an_apply_updates_what_changed_once() -> None:
 
 
 @in_virtual_time
+async def test_what_another_operator_put_into_a_list_gives_way_where_both_together_are_refused() -> None:
+    """Two ports of one name: those of KubeRay are of another field manager, and stay when ours are applied."""
+    world = World()
+    world.server.create(world.service(port=80), manager="manager")
+    world.watch_catches_up()
+    outcome = await world.run([world.apply(world.service(port=81))])
+    assert (outcome.failure, outcome.events) == (None, [UPDATED])
+    service = world.server.peek(SERVICE, "ns", "s")
+    assert service is not None
+    assert [port["port"] for port in service["spec"]["ports"]] == [81]
+    world.server.calls.clear()
+    assert not (await world.run([world.apply(world.service(port=81))])).changed
+    assert world.asked() == []
+
+
+@in_virtual_time
+async def test_what_kuberay_put_into_a_list_goes_when_it_is_no_longer_wanted() -> None:
+    """It has this operator's name, but updates: an apply alone would leave its items there for good."""
+    world = World()
+    two = world.body(SERVICE, "s", spec={"ports": [{"name": "p", "port": 80}, {"name": "q", "port": 90}]})
+    world.server.create(two, manager="kuberay-operator")
+    world.watch_catches_up()
+    both = await world.run([world.apply(two)])
+    assert (both.changed, world.asked()) == (False, []), "all of it is there, whoever wrote it"
+    for port in (80, 81):
+        outcome = await world.run([world.apply(world.service(port=port))])
+        assert (outcome.failure, outcome.events) == (None, [UPDATED])
+        service = world.server.peek(SERVICE, "ns", "s")
+        assert service is not None
+        assert [each["port"] for each in service["spec"]["ports"]] == [port]
+        world.server.calls.clear()
+        assert not (await world.run([world.apply(world.service(port=port))])).changed
+        assert world.asked() == []
+
+
+@in_virtual_time
+async def test_what_is_wrong_in_itself_fails_with_the_words_for_what_was_applied() -> None:
+    world = World()
+    world.server.create(world.service(port=80), manager="manager")
+    world.watch_catches_up()
+    twice = world.body(SERVICE, "s", spec={"ports": [{"name": "p", "port": 81}, {"name": "p", "port": 82}]})
+    outcome = await world.run([world.apply(twice)])
+    assert outcome.failure is not None
+    assert "Duplicate value" in outcome.failure.message
+    service = world.server.peek(SERVICE, "ns", "s")
+    assert service is not None
+    assert [port["port"] for port in service["spec"]["ports"]] == [80]
+
+
+@in_virtual_time
 async def test_an_apply_waits_for_an_object_that_is_being_deleted() -> None:
     world = World()
     await world.run([world.apply()])

@@ -13,6 +13,7 @@ import typer
 from kuberay.cli.diff import diff
 from kuberay.cli.goflags import go_style
 from kuberay.cli.listing import gates, plugins
+from kuberay.cli.migrate import migrate
 from kuberay.cli.offline import crds, rbac
 from kuberay.cli.plugin_commands import add_plugin_commands
 from kuberay.cli.plugins_new import plugins_group
@@ -36,6 +37,7 @@ app.command()(gates)
 app.command()(render)
 app.command()(diff)
 app.command()(why)
+app.add_typer(migrate, name="migrate")
 
 
 def _show_version(value: bool) -> None:

@@ -24,11 +24,9 @@ def in_sync(wanted: Mapping[str, Any], live: Mapping[str, Any], *, manager: str 
     """
     metadata = wanted.get("metadata", {})
     live_metadata = live.get("metadata", {})
-    ours = [
-        entry.get("fieldsV1", {})
-        for entry in live_metadata.get("managedFields", ())
-        if entry.get("manager") == manager and not entry.get("subresource")
-    ]
+    ours = _owned(live_metadata, manager, "Apply")
+    if has_former_items(wanted, live, manager=manager):
+        return False
     in_metadata = _below(ours, "metadata")
     for key in ("labels", "annotations", "ownerReferences", "finalizers"):
         # What others added (a load balancer's finalizer) is theirs; what we once added and drop is seen below.
@@ -48,12 +46,43 @@ def without_emptied(
     Applied as they are, the API server would make null of them and refuse that. Left out, what was ours goes and what
     others have there stays, which is what an empty map means.
     """
-    ours = [
+    return _leave_out(wanted, _owned(live.get("metadata", {}), manager, "Apply"))
+
+
+def has_former_items(wanted: Mapping[str, Any], live: Mapping[str, Any], *, manager: str = COMPONENT) -> bool:
+    """Whether a list of *live* (ports of a Service) holds items that are not *wanted* and that an operator of our name put
+    there by an update, as KubeRay does. An apply leaves them there, so the list has to be replaced."""
+    former = _owned(live.get("metadata", {}), manager, "Update")
+    return any(
+        _unwanted_item(below, wanted[name])
+        for entry in former
+        for key, below in entry.items()
+        if (name := key.removeprefix("f:")) != "metadata" and name in wanted
+    )
+
+
+def _unwanted_item(fields: Mapping[str, Any], wanted: Any) -> bool:
+    for key, below in fields.items():
+        kind, _, rest = key.partition(":")
+        if kind == "f" and isinstance(wanted, Mapping) and rest in wanted:
+            if _unwanted_item(below, wanted[rest]):
+                return True
+        elif kind == "k" and isinstance(wanted, list):
+            match = orjson.loads(rest)
+            if not any(_same_key(item, match) for item in wanted):
+                return True
+    return False
+
+
+def _owned(metadata: Mapping[str, Any], manager: str, operation: str) -> Fields:
+    """What *manager* owns by that operation, subresources apart."""
+    return [
         entry.get("fieldsV1", {})
-        for entry in live.get("metadata", {}).get("managedFields", ())
-        if entry.get("manager") == manager and not entry.get("subresource")
+        for entry in metadata.get("managedFields", ())
+        if entry.get("manager") == manager
+        and entry.get("operation", "Apply") == operation
+        and not entry.get("subresource")
     ]
-    return _leave_out(wanted, ours)
 
 
 def _leave_out(wanted: Mapping[str, Any], fields: Fields) -> Mapping[str, Any]:

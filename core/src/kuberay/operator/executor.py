@@ -23,7 +23,7 @@ from kuberay.api.objects import Child, Object, RayObject, decode
 from kuberay.kube.client import Client
 from kuberay.kube.errors import AlreadyExistsError, ApiError, ConflictError, InvalidError, NotFoundError
 from kuberay.kube.store import Store
-from kuberay.kube.sync import Synced, in_sync, without_emptied
+from kuberay.kube.sync import Synced, has_former_items, in_sync, without_emptied
 from kuberay.kube.transport import TransportError
 from kuberay.operator.leftovers import leftovers_of
 from kuberay.operator.ownership import is_foreign, is_in_the_way, is_of_namesake, not_owned
@@ -264,6 +264,8 @@ class Executor:
         body = without_emptied(write.body, live.body()) if isinstance(live, Child) else write.body
         body = {**body, "metadata": {**body["metadata"], "uid": live.uid}}
         obj = self._take(write.kind, await self._apply_over(write, body))
+        if isinstance(obj, Child) and has_former_items(write.body, obj.body()):
+            obj = self._take(write.kind, await self._client.merge_patch(write.kind, write.namespace, write.name, body))
         self._synced.remember(obj.uid, obj.metadata.resource_version, wanted)
         return _UNCHANGED if obj.metadata.resource_version == before else write.updated
 

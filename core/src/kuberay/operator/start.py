@@ -37,6 +37,7 @@ from kuberay.kube.limits import RateLimit
 from kuberay.operator.app import CHILD_KINDS, App, LeadershipLostError, Parts, ray_kinds
 from kuberay.operator.beside import THREAD_PREFIX
 from kuberay.operator.controller import PlanFunction
+from kuberay.operator.effective import in_effect
 from kuberay.operator.health import Health, Servers
 from kuberay.operator.logs import set_up_logging
 from kuberay.operator.metrics import Metrics
@@ -177,6 +178,7 @@ async def _run(settings: Settings, kubeconfig: str) -> None:
     manager, known_gates = assemble(settings, metrics)
     gates = dict(known_gates)
     _warn_of_settings(settings, manager, known_gates)
+    log.info("settings other than the defaults: %s", in_effect(settings))
     for plugin in manager.plugins:
         metrics.plugin_enabled(plugin.name, plugin.distribution, plugin.version)
         log.info("plugin %s %s is on", plugin.name, plugin.version)
