@@ -18,8 +18,8 @@ STEPS ?= 1000000
 SEED ?=
 # Names of the clusters that tests use; two checkouts can run side by side with different prefixes.
 PREFIX ?= test
-# test-kube: how many workers, each with a cluster of its own. They mostly wait, so they may be more than the processors.
-WORKERS ?= 3
+# test-kube: how many workers, each with a cluster of its own. Scenarios are compared to the second: more than one needs more than two processors.
+WORKERS ?= 1
 # More words for pytest, for example: make test-e2e PYTEST="-k autoscal -x"
 PYTEST ?=
 

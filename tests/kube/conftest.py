@@ -1,6 +1,6 @@
 """Level "kube": the operator as a process against a real API server whose pods are run by a fake kubelet.
 
-``make test-kube`` runs modules side by side, each worker in a 0-node cluster of its own. For one at a time, after
+``make test-kube``; with ``WORKERS=3`` modules run side by side, each worker in a 0-node cluster of its own. By hand, after
 ``dev/cluster --name mine up --gateway kinds``: ``dev/cluster --name mine exec .venv/bin/pytest tests/kube``.
 A missing cluster fails the run; nothing is skipped.
 """
