@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import orjson
 import typer
 
+from kuberay.cli.operator_flags import only_plugins
+
 if TYPE_CHECKING:
     from kuberay.plugins.gates import FeatureGates, GateReport
     from kuberay.plugins.loader import Installed, Plugin
@@ -121,7 +123,7 @@ def _assemble(
     given = {"batch_scheduler": batch_scheduler, "feature_gates": feature_gates}
     flags: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
     if plugins is not None:
-        flags["plugins"] = {"enabled": [name for part in plugins.split(",") if (name := part.strip())]}
+        flags["plugins"] = only_plugins(plugins)
     try:
         return assemble(load_settings(config, flags))
     except (SettingsError, PluginError, GateError) as error:

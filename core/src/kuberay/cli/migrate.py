@@ -62,6 +62,7 @@ def check(
     from kuberay.cli.diff_job_world import Rules
     from kuberay.cli.manifests import UnreadableError
     from kuberay.cli.migrate_reading import from_files
+    from kuberay.cli.operator_flags import operator_flags
     from kuberay.kube.connection import NoConnectionError
     from kuberay.kube.errors import ApiError
     from kuberay.kube.transport import TransportError
@@ -72,13 +73,7 @@ def check(
 
     if output not in ("text", "json"):
         raise _refuse(f"--output must be text or json, not {output!r}.")
-    flags: dict[str, Any] = {}
-    if plugins:
-        flags["plugins"] = {"enabled": [name.strip() for name in plugins.split(",") if name.strip()]}
-    if batch_scheduler:
-        flags["batch_scheduler"] = batch_scheduler
-    if feature_gates:
-        flags["feature_gates"] = feature_gates
+    flags = operator_flags(plugins=plugins, batch_scheduler=batch_scheduler, feature_gates=feature_gates)
     try:
         settings = load_settings(config, flags)
         hooks, gates = assemble_plugins(settings)

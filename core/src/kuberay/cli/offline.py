@@ -37,6 +37,7 @@ def rbac(
     use_kubernetes_proxy: Annotated[bool, typer.Option("--use-kubernetes-proxy", help="As for 'kuberay run'.")] = False,
 ) -> None:
     """Print the ServiceAccount, Roles and bindings the operator needs with the given plugins."""
+    from kuberay.cli.operator_flags import only_plugins
     from kuberay.operator.rbac import rbac_manifests
     from kuberay.operator.settings import SettingsError, load_settings
     from kuberay.operator.start import assemble_plugins
@@ -49,7 +50,7 @@ def rbac(
         "feature_gates": feature_gates,
     }
     if plugins:
-        flags["plugins"] = {"enabled": [name.strip() for name in plugins.split(",") if name.strip()]}
+        flags["plugins"] = only_plugins(plugins)
     try:
         settings = load_settings(config, flags)
         manager, _ = assemble_plugins(settings)

@@ -19,14 +19,13 @@ def add_plugin_commands(app: typer.Typer, arguments: Sequence[str]) -> None:
     command = next((argument for argument in arguments if not argument.startswith("-")), "")
     if command in _names(app) or (not command and arguments and "--help" not in arguments):
         return
+    from kuberay.cli.operator_flags import only_plugins
     from kuberay.operator.settings import SettingsError, load_settings
     from kuberay.plugins.loader import PluginError, load
     from kuberay.plugins.startup import add_commands
 
     given = os.environ.get(VARIABLE)
-    flags = (
-        {} if given is None else {"plugins": {"enabled": [name for part in given.split(",") if (name := part.strip())]}}
-    )
+    flags = {} if given is None else {"plugins": only_plugins(given)}
     try:
         names, optional = load_settings("", flags).enabled_plugins()
     except SettingsError as error:

@@ -32,19 +32,14 @@ def render(
     from kuberay.api.gates import CRON_JOB
     from kuberay.api.names import MANAGED_BY
     from kuberay.cli.manifests import CRON_JOB_OFF, UnreadableError, documents, place_of
+    from kuberay.cli.operator_flags import operator_flags
     from kuberay.operator.offline import render as render_offline
     from kuberay.operator.settings import SettingsError, load_settings, read_environment
     from kuberay.operator.start import PLANS, assemble_plugins, operator_version
     from kuberay.plugins.gates import GateError
     from kuberay.plugins.loader import PluginError
 
-    flags: dict[str, Any] = {}
-    if plugins:
-        flags["plugins"] = {"enabled": [name.strip() for name in plugins.split(",") if name.strip()]}
-    if batch_scheduler:
-        flags["batch_scheduler"] = batch_scheduler
-    if feature_gates:
-        flags["feature_gates"] = feature_gates
+    flags = operator_flags(plugins=plugins, batch_scheduler=batch_scheduler, feature_gates=feature_gates)
     try:
         settings = load_settings(config, flags)
         hooks, gates = assemble_plugins(settings)

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from kuberay.cli.operator_flags import only_plugins
+
 BOOLEAN_FLAGS = (
     "enable-leader-election",
     "forced-cluster-upgrade",
@@ -91,7 +93,7 @@ def run(
     }
     flags = {name: value for name, value in given.items() if value is not None}
     if plugins is not None:
-        flags["plugins"] = {"enabled": [name for part in plugins.split(",") if (name := part.strip())]}
+        flags["plugins"] = only_plugins(plugins)
     try:
         settings = load_settings(config, flags)
     except SettingsError as error:
