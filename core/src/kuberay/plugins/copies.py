@@ -29,10 +29,13 @@ def copy_json(value: Json) -> Json:
     return copy_and_text(value)[0]
 
 
-def copy_and_text(value: Json) -> tuple[Json, bytes]:
-    """The same, and its text, which tells whether the copy was changed; empty when *value* is no plain JSON."""
+def copy_and_text(value: Json, text: bytes = b"") -> tuple[Json, bytes]:
+    """The same, and its text, which tells whether the copy was changed; empty when *value* is no plain JSON.
+
+    *text*: that of the same value, when it is known already.
+    """
     try:
-        text = orjson.dumps(value, option=_PLAIN_JSON_ONLY)
+        text = text or orjson.dumps(value, option=_PLAIN_JSON_ONLY)
         copied: Json = orjson.loads(text)
     except TypeError:
         return _copy_slowly(value), b""

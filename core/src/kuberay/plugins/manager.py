@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
@@ -109,6 +109,11 @@ class PluginManager:
         """The enabled plugin that is the batch scheduler."""
         self._pace = Pace(clock)
         self._own = _OfThread()
+        self._hooks: dict[str, tuple[_Called, ...]] = {}
+        """Who implements a hook, in name order of the plugins: looked up for each call otherwise."""
+        for plugin in self.plugins:
+            for hook, function in plugin.hooks.items():
+                self._hooks[hook] = (*self._hooks.get(hook, ()), _Called(plugin.name, hook, hook, function))
         self._logged: dict[tuple[str, str, str], None] = {}
 
     # Start-up
@@ -128,6 +133,10 @@ class PluginManager:
     def slow_calls(self, uid: str) -> Sequence[SlowCall]:
         """Hooks that took too long for the owner with that UID when they were asked last."""
         return self._pace.slow_calls(uid)
+
+    def slow_plugins(self) -> Sequence[str]:
+        """Plugins that are called beside the event loop now."""
+        return [plugin.name for plugin in self.plugins if self._pace.is_slow(plugin.name)]
 
     def feature_gates(self) -> Mapping[str, Sequence[FeatureGate]]:
         """Gates by plugin name."""
@@ -158,24 +167,24 @@ class PluginManager:
     def validate(self, ctx: OwnerContext) -> tuple[Sequence[Problem], Sequence[PluginFailure]]:
         problems: list[Problem] = []
         failures: list[PluginFailure] = []
-        for plugin in self._with("validate"):
-            for answer in self._ask(plugin, "validate", ctx, checks.problems, failures):
+        for called in self._with("validate"):
+            for answer in self._call(called, ctx, checks.problems, failures):
                 problems += answer
         return problems, failures
 
     def warn(self, ctx: OwnerContext) -> tuple[Sequence[PluginWarning], Sequence[PluginFailure]]:
         warnings: list[PluginWarning] = []
         failures: list[PluginFailure] = []
-        for plugin in self._with("warn"):
-            for answer in self._ask(plugin, "warn", ctx, checks.problems, failures):
-                warnings += [PluginWarning(plugin.name, problem) for problem in answer]
+        for called in self._with("warn"):
+            for answer in self._call(called, ctx, checks.problems, failures):
+                warnings += [PluginWarning(called.plugin, problem) for problem in answer]
         return warnings, failures
 
     def ray_start_params(self, ctx: PodContext) -> tuple[dict[str, str], Sequence[PluginFailure]]:
         params: dict[str, str] = {}
         failures: list[PluginFailure] = []
-        for plugin in self._with("ray_start_params"):
-            for answer in self._ask(plugin, "ray_start_params", ctx, checks.parameters, failures):
+        for called in self._with("ray_start_params"):
+            for answer in self._call(called, ctx, checks.parameters, failures):
                 params.update(answer)
         return params, failures
 
@@ -187,12 +196,12 @@ class PluginManager:
 
     def pre_create_pods(self, ctx: OwnerContext) -> Resources:
         found = Resources()
-        for plugin in self._with("pre_create_pods"):
-            check = partial(checks.before_pods, self._kinds[plugin.name], ctx.namespace)
-            for answer in self._ask(plugin, "pre_create_pods", ctx, check, found.failures):
+        for called in self._with("pre_create_pods"):
+            check = partial(checks.before_pods, self._kinds[called.plugin], ctx.namespace)
+            for answer in self._call(called, ctx, check, found.failures):
                 found.manifests += answer.manifests
-                found.waits += [(plugin.name, wait) for wait in answer.waits]
-                found.secrets += [(plugin.name, secret) for secret in answer.secrets]
+                found.waits += [(called.plugin, wait) for wait in answer.waits]
+                found.secrets += [(called.plugin, secret) for secret in answer.secrets]
                 found.annotations += answer.annotations
         return found
 
@@ -255,9 +264,9 @@ class PluginManager:
 
     def diagnose(self, ctx: OwnerContext) -> Sequence[str]:
         reasons: list[str] = []
-        for plugin in self._with("diagnose"):
+        for called in self._with("diagnose"):
             failures: list[PluginFailure] = []
-            for answer in self._ask(plugin, "diagnose", ctx, checks.sentences, failures):
+            for answer in self._call(called, ctx, checks.sentences, failures):
                 reasons += answer
             # What is wrong with it is a reason, too, that nobody knows more.
             reasons += [f"plugin {failed.plugin} failed in diagnose: {failed.error}" for failed in failures]
@@ -265,20 +274,8 @@ class PluginManager:
 
     # How a plugin is asked
 
-    def _with(self, hook: str) -> Iterator[Plugin]:
-        return (plugin for plugin in self.plugins if hook in plugin.hooks)
-
-    def _ask(
-        self,
-        plugin: Plugin,
-        hook: str,
-        ctx: Context,
-        check: Callable[[Any], Answer],
-        failures: list[PluginFailure],
-        *more: Any,
-    ) -> Sequence[Answer]:
-        """The checked answer of one plugin, or nothing after a failure, which is added to *failures*."""
-        return self._call(_Called(plugin.name, hook, hook, plugin.hooks[hook]), ctx, check, failures, *more)
+    def _with(self, hook: str) -> Sequence[_Called]:
+        return self._hooks.get(hook, ())
 
     def _call(
         self,
@@ -288,6 +285,7 @@ class PluginManager:
         failures: list[PluginFailure],
         *more: Any,
     ) -> Sequence[Answer]:
+        """The checked answer of one plugin, or nothing after a failure, which is added to *failures*."""
         plugin, hook = called.plugin, called.hook
         owner = owner_of(ctx)
         self._pace.check(plugin, owner.uid)
@@ -318,9 +316,9 @@ class PluginManager:
         """The one strategy offered for ``ctx.type``; this thread remembers whose it is."""
         failed: list[PluginFailure] = [] if failures is None else failures
         offers: list[tuple[str, Answer]] = []
-        for plugin in self._with(_STRATEGY):
-            for answer in self._ask(plugin, _STRATEGY, ctx, check, failed):
-                offers += [(plugin.name, answer)] if answer is not None else []
+        for called in self._with(_STRATEGY):
+            for answer in self._call(called, ctx, check, failed):
+                offers += [(called.plugin, answer)] if answer is not None else []
         if len(offers) > 1:
             names = " and ".join(repr(name) for name, _ in offers)
             error = f"plugins {names} both offer {ctx.type!r}: disable one"
@@ -349,22 +347,24 @@ class PluginManager:
 
     def _objects(self, hook: str, ctx: OwnerContext | FinishContext) -> Resources:
         found = Resources()
-        for plugin in self._with(hook):
-            check = partial(checks.objects, self._kinds[plugin.name], owner_of(ctx).namespace)
-            for answer in self._ask(plugin, hook, ctx, check, found.failures):
+        for called in self._with(hook):
+            check = partial(checks.objects, self._kinds[called.plugin], owner_of(ctx).namespace)
+            for answer in self._call(called, ctx, check, found.failures):
                 found.manifests += answer
         return found
 
     def _mutate(self, hook: str, ctx: PodContext, manifest: Manifest) -> MutatedPod:
         mutated = MutatedPod(manifest)
-        for plugin in self._with(hook):
-            given, text = copy_and_text(mutated.pod)
+        text = b""
+        for called in self._with(hook):
+            # As long as nobody changes it, each further plugin costs one reading of the same text.
+            given, text = copy_and_text(mutated.pod, text)
             check = partial(checks.changed, given, text, mutated.pod)
-            for answer in self._ask(plugin, hook, ctx, check, mutated.failures, given):
+            for answer in self._call(called, ctx, check, mutated.failures, given):
                 paths = changed_paths(mutated.pod, answer) if answer else []
                 if answer and paths:
-                    mutated.changes[plugin.name] = paths
-                    mutated.pod = answer
+                    mutated.changes[called.plugin] = paths
+                    mutated.pod, text = answer, b""
         return mutated
 
     def _log_once(self, plugin: str, hook: str, message: str, error: BaseException | None = None) -> None:

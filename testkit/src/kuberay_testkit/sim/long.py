@@ -17,7 +17,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass, field
 
@@ -25,6 +25,8 @@ from kuberay_testkit.sim.calls import Steps
 from kuberay_testkit.sim.play import CALM, TROUBLES, Plugins, Trouble, play
 
 TURNS = 2
+STORIES: Mapping[str, tuple[int, int]] = {"all": (0, 1), "clusters": (0, 2), "services": (1, 2)}
+"""Which seeds tell of what: the first of them, and the distance to the next."""
 PROGRESS = 15.0
 """Seconds between lines of progress."""
 
@@ -97,15 +99,25 @@ def _reports(seeds: Iterator[int], processes: int, plugins: Sequence[str]) -> It
                 future.cancel()
 
 
-def run(*, steps: int, first: int = 0, seeds: int | None = None, processes: int, plugins: Sequence[str]) -> int:
-    """Play *seeds* seeds from *first* on, or as many as it takes to make *steps* steps. Returns the exit code."""
+def run(
+    *,
+    steps: int,
+    first: int = 0,
+    seeds: int | None = None,
+    processes: int,
+    plugins: Sequence[str],
+    stories: str = "all",
+) -> int:
+    """Play *seeds* seeds of *stories* from *first* on, or as many as it takes to make *steps* steps. Returns the exit code."""
     begun = told = time.monotonic()
     total, runs, last = Steps(), 0, first
     enough = False
 
     def numbers() -> Iterator[int]:
-        for seed in itertools.count(first):
-            if enough or (seeds is not None and seed >= first + seeds):
+        offset, distance = STORIES[stories]
+        fitting = itertools.count(first + (offset - first) % distance, distance)
+        for played, seed in enumerate(fitting):
+            if enough or played == seeds:
                 return
             yield seed
 
@@ -135,6 +147,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--steps", type=int, default=1_000_000, help="how many at least (default: %(default)s)")
     parser.add_argument("--first", type=int, default=0, help="the first seed (default: %(default)s)")
     parser.add_argument("--seed", type=int, help="play only this one: the replay of a failure")
+    parser.add_argument("--stories", choices=STORIES, default="all", help="only seeds that tell of these")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1, help="default: one per core")
     parser.add_argument("--plugin", action="append", default=[], dest="plugins", help="run with this installed plugin")
     args = parser.parse_args(arguments)
@@ -149,7 +162,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return subprocess.run(command, env={**os.environ, "PYTHONHASHSEED": "0"}, check=False).returncode  # noqa: S603
     if args.seed is not None:
         return run(steps=0, first=args.seed, seeds=1, processes=1, plugins=args.plugins)
-    return run(steps=args.steps, first=args.first, processes=args.processes, plugins=args.plugins)
+    return run(steps=args.steps, first=args.first, processes=args.processes, plugins=args.plugins, stories=args.stories)
 
 
 if __name__ == "__main__":
