@@ -13,8 +13,10 @@ CLUSTERS ?= 1000
 # bench-jobs: how many RayJobs, and how many of their dashboards hang in the last run.
 JOBS ?= 1000
 HUNG ?= 50
-# sim: how many steps at least, or one seed only, to play a failure again (make sim SEED=42).
+# sim: how many steps at least, of which stories (all, clusters or services), or one seed only, to play a failure again
+# (make sim SEED=42).
 STEPS ?= 1000000
+STORIES ?= all
 SEED ?=
 # Names of the clusters that tests use; two checkouts can run side by side with different prefixes.
 PREFIX ?= test
@@ -91,7 +93,7 @@ test-sim: sync ## the real runtime on a simulated Kubernetes, with faults: a few
 .PHONY: sim
 sim: sync ## as test-sim, then many seeds of random scripts until STEPS steps are made; SEED=n plays only that one
 	@if [ -z "$(SEED)" ]; then PYTHONHASHSEED=0 $(BIN)/pytest -q -n 2 --dist worksteal tests/sim $(PYTEST); fi
-	$(BIN)/python -m kuberay_testkit.sim.long --steps $(STEPS) $(if $(SEED),--seed $(SEED)) --plugin autoscaler-v2 --plugin gateway-upgrade
+	$(BIN)/python -m kuberay_testkit.sim.long --steps $(STEPS) --stories $(STORIES) $(if $(SEED),--seed $(SEED)) --plugin autoscaler-v2 --plugin gateway-upgrade
 
 .PHONY: test-kube
 test-kube: sync ## against a real API server, pods played by a fake kubelet
