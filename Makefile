@@ -8,6 +8,10 @@ SHELL := /bin/bash
 CONTEXT ?=
 IMAGE ?=
 RAY_IMAGE ?=
+# image: more words for docker, for example BUILD_ARGS="--build-arg BASE=debian:bookworm-slim@sha256:…".
+BUILD_ARGS ?=
+# audit: another service than https://api.osv.dev, for example a mirror of one's own.
+AUDIT_URL ?=
 # bench: how many RayClusters.
 CLUSTERS ?= 1000
 # bench-jobs: how many RayJobs, and how many of their dashboards hang in the last run.
@@ -18,6 +22,8 @@ HUNG ?= 50
 STEPS ?= 1000000
 STORIES ?= all
 SEED ?=
+# sim-day: how many hours.
+HOURS ?= 24
 # Names of the clusters that tests use; two checkouts can run side by side with different prefixes.
 PREFIX ?= test
 # test-kube: how many workers, each with a cluster of its own. Scenarios are compared to the second: more than one needs more than two processors.
@@ -46,6 +52,11 @@ $(CURDIR)/.cache/uv/bin/uv:
 sync: $(UV)
 	@$(UV) sync --frozen --quiet
 
+# Compiled once. Tests of charts call it where the network is the cluster's own.
+.PHONY: helm
+helm:
+	@dev/cluster helm > /dev/null
+
 .PHONY: cluster-build
 cluster-build:
 	@dev/cluster build
@@ -68,14 +79,14 @@ demo-down: sync ## remove everything the demo made
 
 .PHONY: test
 test: ## everything needed before a merge: unit, packages, simulation, API server, short end-to-end
-	@python3 dev/levels.py test-unit test-packaging cluster-build test-charts test-sim test-kube test-e2e
+	@python3 dev/levels.py test-unit test-packaging cluster-build test-charts test-monitoring test-sim test-kube test-e2e
 
 .PHONY: test-all
-test-all: ## as `test`, with the long simulation and every end-to-end test
-	@python3 dev/levels.py test-unit test-packaging cluster-build test-charts sim test-kube test-e2e-all
+test-all: ## as `test` with LONG=1, the long simulation and every end-to-end test
+	@LONG=1 python3 dev/levels.py test-unit test-packaging cluster-build test-charts test-monitoring sim test-kube-all test-e2e-all
 
 .PHONY: test-unit
-test-unit: sync ## unit tests of core, plugins and testkit
+test-unit: sync ## unit tests of core, plugins and testkit; LONG=1: all examples (else a fifth), and broken plugins that write without end
 	@$(BIN)/pytest -q -n 2 $(UNIT_PATHS) $(PYTEST)
 
 .PHONY: test-packaging
@@ -86,25 +97,38 @@ test-packaging: sync ## build every wheel and install each alone
 test-charts: sync ## the Helm charts rendered over many values, and held against what the operator says it needs
 	@$(BIN)/pytest -q -n 2 tests/charts $(PYTEST)
 
+.PHONY: test-monitoring
+test-monitoring: sync ## rules, alerts and dashboards, by promtool and against what the operator exports
+	@$(BIN)/pytest -q tests/monitoring $(PYTEST)
+
 .PHONY: test-sim
-test-sim: sync ## the real runtime on a simulated Kubernetes, with faults: a few seeds
+test-sim: sync ## the real runtime on a simulated Kubernetes, with faults: 2 seeds, kills at every third request; LONG=1: 5, at each
 	@PYTHONHASHSEED=0 $(BIN)/pytest -q -n 2 --dist worksteal tests/sim $(PYTEST)
 
 .PHONY: sim
-sim: sync ## as test-sim, then many seeds of random scripts until STEPS steps are made; SEED=n plays only that one
-	@if [ -z "$(SEED)" ]; then PYTHONHASHSEED=0 $(BIN)/pytest -q -n 2 --dist worksteal tests/sim $(PYTEST); fi
+sim: sync ## test-sim with LONG=1, then random scripts until STEPS steps are made, and sim-day; SEED=n plays only that one
+	@if [ -z "$(SEED)" ]; then LONG=1 PYTHONHASHSEED=0 $(BIN)/pytest -q -n 2 --dist worksteal tests/sim $(PYTEST); fi
 	$(BIN)/python -m kuberay_testkit.sim.long --steps $(STEPS) --stories $(STORIES) $(if $(SEED),--seed $(SEED)) --plugin autoscaler-v2 --plugin gateway-upgrade
+	@if [ -z "$(SEED)" ]; then $(MAKE) --no-print-directory sim-day; fi
+
+.PHONY: sim-day
+sim-day: sync ## a simulated day of an operator: memory, series and statuses must be steady (docs/performance.md)
+	$(BIN)/python -m kuberay_testkit.sim.day --hours $(HOURS) --plugin autoscaler-v2 --plugin gateway-upgrade
 
 .PHONY: test-kube
-test-kube: sync ## against a real API server, pods played by a fake kubelet
+test-kube: sync helm ## against a real API server, pods played by a fake kubelet
+	@$(WITH_CLUSTER) --name $(PREFIX)-kube --nodes 0 --gateway kinds --workers $(WORKERS) $(BIN)/pytest -q --dist loadscope tests/kube -m "not long" $(PYTEST)
+
+.PHONY: test-kube-all
+test-kube-all: sync helm ## the same with those that take minutes: faults of the cluster, the start beside a thousand RayClusters
 	@$(WITH_CLUSTER) --name $(PREFIX)-kube --nodes 0 --gateway kinds --workers $(WORKERS) $(BIN)/pytest -q --dist loadscope tests/kube $(PYTEST)
 
 .PHONY: test-e2e
-test-e2e: sync ## real containers and real Ray: the short part
+test-e2e: sync helm ## real containers and real Ray: the short part
 	@$(WITH_CLUSTER) --name $(PREFIX)-e2e --nodes 1 --gateway traefik $(BIN)/pytest -q tests/e2e -m "not long" $(PYTEST)
 
 .PHONY: test-e2e-all
-test-e2e-all: sync ## real containers and real Ray: everything
+test-e2e-all: sync helm ## real containers and real Ray: everything
 	@$(WITH_CLUSTER) --name $(PREFIX)-e2e --nodes 1 --gateway traefik $(BIN)/pytest -q tests/e2e $(PYTEST)
 
 .PHONY: bench
@@ -138,6 +162,11 @@ bench-jobs: sync cluster-build ## JOBS RayJobs in HTTP mode against simulated da
 	bench/jobs.sh --jobs $(JOBS) --hung $(HUNG) > .cache/bench/jobs-hung.json
 	$(BIN)/python -m bench.jobs_report $(addprefix .cache/bench/,jobs-small.json jobs.json jobs-hung.json)
 
+.PHONY: dashboards
+dashboards: sync ## pictures of the Grafana dashboards, from a real run with Prometheus, in .cache/dashboards
+	@$(WITH_CLUSTER) --name $(PREFIX)-e2e --nodes 1 --gateway traefik $(BIN)/pytest -q tests/e2e/test_monitoring.py $(PYTEST)
+	$(UV) run --quiet --isolated --frozen --group pictures python -m dev.dashboards.pictures
+
 # --- code ------------------------------------------------------------------------------------------------------------
 
 .PHONY: lint
@@ -154,6 +183,30 @@ lint: sync ## ruff, mypy, import rules, generated files
 .PHONY: generate
 generate: sync ## write the generated files again: CRDs, RBAC, pages made from docstrings
 	@$(BIN)/python -m dev.generate
+
+# --- what the operator's image is made of ----------------------------------------------------------------------------
+
+.PHONY: image
+image: ## the operator's image, with docker: make image IMAGE=registry/operator:tag
+	@docker build --file image/Dockerfile --tag "$(or $(IMAGE),kuberay/operator:dev)" $(BUILD_ARGS) .
+
+.PHONY: sbom
+sbom: $(UV) ## what is in the image, as dist/sbom.cdx.json (CycloneDX); the image itself has it as /opt/kuberay/sbom.cdx.json
+	@mkdir -p dist
+	FORMAT=cyclonedx1.5 sh image/requirements.sh > dist/sbom.cdx.json
+	echo "dist/sbom.cdx.json"
+
+.PHONY: print-requirements
+print-requirements: $(UV)
+	@sh image/requirements.sh
+
+.PHONY: audit
+audit: $(UV) ## known vulnerabilities of what the image has in it; asks https://api.osv.dev, or the service AUDIT_URL names
+	@$(UV) audit --frozen --no-dev --preview-features audit-command $(if $(AUDIT_URL),--service-url "$(AUDIT_URL)")
+
+.PHONY: licenses
+licenses: sync ## the licence of everything that the image has in it; fails at one that is not known to be permissive
+	@$(BIN)/python -m dev.licenses
 
 .PHONY: clean
 clean: ## take clusters of this project's names down and remove what tools left in the tree

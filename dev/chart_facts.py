@@ -12,8 +12,11 @@ from typing import Any
 import yaml
 from kuberay.api.shipped import PACKAGES
 from kuberay.hooks.types import PolicyRule
-from kuberay.operator.rbac import CORE_RULES, ELECTION_RULES, PROXY_RULES
-from kuberay.operator.settings import PLUGIN_OF_GATE
+from kuberay.operator.rbac import CORE_RULES, ELECTION_RULES, PROXY_RULES, certificate_rules
+from kuberay.operator.reload_rules import RELOADED
+from kuberay.operator.settings import PLUGIN_OF_GATE, Settings
+from kuberay.operator.webhooks.configurations import MATCH_CONDITIONS
+from kuberay.operator.webhooks.paths import KINDS, mutating_name, mutating_path, validating_name, validating_path
 from kuberay.plugins.loader import load
 from kuberay.plugins.manager import PluginManager
 
@@ -43,9 +46,27 @@ def render() -> str:
         "core": _rules(CORE_RULES),
         "proxy": _rules(PROXY_RULES),
         "election": _rules(ELECTION_RULES),
+        "webhooks": _webhooks(),
         "plugins": plugins,
+        "reloaded": sorted(str(Settings.model_fields[name].alias) for name in RELOADED),
     }
     return HEADER + yaml.safe_dump(facts, sort_keys=False, default_flow_style=None, width=120)
+
+
+def _webhooks() -> dict[str, Any]:
+    """What is called, for which kinds, and what the operator may do to keep its own certificates; NAME stands for the name."""
+    here, everywhere = certificate_rules("NAME")
+    return {
+        "validating": [
+            {"name": validating_name(kind), "path": validating_path(kind), "resource": kind.plural} for kind in KINDS
+        ],
+        "mutating": [
+            {"name": mutating_name(kind), "path": mutating_path(kind), "resource": kind.plural} for kind in KINDS
+        ],
+        "conditions": [{"name": name, "expression": text} for name, text in MATCH_CONDITIONS],
+        "here": here,
+        "everywhere": everywhere,
+    }
 
 
 def _rules(rules: Iterable[PolicyRule]) -> list[dict[str, Any]]:

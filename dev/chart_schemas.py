@@ -51,6 +51,11 @@ ELSEWHERE = {
     "enableMetrics",
     "plugins",
     "featureGates",
+    "enableWebhooks",
+    "webhookPort",
+    "webhookCertificates",
+    "webhookCertDir",
+    "webhookName",
 }
 """Keys of the configuration file that values of other names stand for, or that the chart itself decides."""
 
@@ -131,6 +136,21 @@ def operator_schema() -> str:
             }
         ),
         "configuration": closed({"enabled": BOOLEAN, **_settings()}),
+        "webhooks": closed(
+            {
+                "enabled": BOOLEAN,
+                "certificates": {"enum": ["self", "cert-manager", "secret"]},
+                "secretName": STRING,
+                "caBundle": STRING,
+                "issuerRef": OBJECT,
+                "port": {"type": "integer", "minimum": 1, "maximum": 65535},
+                "failurePolicy": {"enum": ["Fail", "Ignore"]},
+                "timeoutSeconds": {"type": "integer", "minimum": 1, "maximum": 30},
+                "namespaceSelector": OBJECT,
+                "objectSelector": OBJECT,
+                "defaulting": closed({"enabled": BOOLEAN}),
+            }
+        ),
         "env": OBJECTS,
         "resources": OBJECT,
         "startupProbe": _probe(),

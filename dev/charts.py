@@ -5,7 +5,7 @@ Helm reads nothing outside a chart, so rules and dashboards are copied; the CRDs
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from dev import chart_facts, chart_schemas
@@ -17,8 +17,9 @@ COPIED = {"config/prometheus/rules": ("rules", "*.yaml"), "config/grafana": ("da
 """Folder to the folder of the chart that has its files, and which."""
 
 
-def pages(root: Path) -> dict[str, Callable[[], str]]:
-    """What renders each file, by its path below the *root* of the tree."""
+def pages(root: Path, others: Mapping[str, Callable[[], str]]) -> dict[str, Callable[[], str]]:
+    """What renders each file, by its path below the *root* of the tree. *others* are generated outside of the charts; some
+    of them are copied."""
     found: dict[str, Callable[[], str]] = {
         str(OPERATOR / "files" / "operator.yaml"): chart_facts.render,
         str(OPERATOR / "values.schema.json"): chart_schemas.operator_schema,
@@ -26,6 +27,8 @@ def pages(root: Path) -> dict[str, Callable[[], str]]:
         str(RAY_CLUSTER / "values.schema.json"): chart_schemas.ray_cluster_schema,
     }
     for folder, (name, pattern) in COPIED.items():
-        for path in sorted((root / folder).glob(pattern)):
-            found[str(OPERATOR / name / path.name)] = path.read_text
+        written = {str(path.relative_to(root)): path.read_text for path in (root / folder).glob(pattern)}
+        made = {path: render for path, render in others.items() if Path(path).parent == Path(folder)}
+        for path, render in sorted({**written, **made}.items()):
+            found[str(OPERATOR / name / Path(path).name)] = render
     return found

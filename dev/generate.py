@@ -13,18 +13,40 @@ from kuberay.api.crd_files import crd_files
 from kuberay.cli import settings_docs
 from kuberay.plugins import hook_docs
 
-from dev import charts, compatibility, conditions, differences, gitops, rbac_file, samples
+from dev import (
+    chart_values,
+    charts,
+    cli_docs,
+    compatibility,
+    conditions,
+    differences,
+    events,
+    gates,
+    gitops,
+    metrics_page,
+    prometheus_rules,
+    rbac_file,
+    samples,
+)
+from dev.dashboards import files as dashboards
 
 ROOT = Path(__file__).resolve().parent.parent
 
 PAGES: dict[str, Callable[[], str]] = {
+    "config/prometheus/prometheusRules.yaml": lambda: prometheus_rules.render(ROOT / "config" / "prometheus" / "rules"),
     "config/rbac/operator.yaml": rbac_file.render,
     "config/samples/README.md": samples.render,
     "docs/conditions.md": conditions.render,
+    "docs/chart-values.md": chart_values.render,
+    "docs/cli.md": cli_docs.render,
+    "docs/events.md": events.render,
+    "docs/gates.md": gates.render,
     "docs/differences.md": lambda: differences.render(ROOT / "docs" / "differences.d"),
     "docs/hooks.md": hook_docs.render,
+    "docs/metrics.md": metrics_page.render,
     "docs/plugins/compatibility.md": compatibility.render,
     "docs/settings.md": settings_docs.render,
+    **dashboards.FILES,
     **gitops.FILES,
 }
 
@@ -32,7 +54,7 @@ PAGES: dict[str, Callable[[], str]] = {
 def generated() -> dict[str, str]:
     """Content by path below the root."""
     crds = {f"config/crd/{name}": text for name, text in crd_files().items()}
-    return crds | {name: render() for name, render in (PAGES | charts.pages(ROOT)).items()}
+    return crds | {name: render() for name, render in (PAGES | charts.pages(ROOT, PAGES)).items()}
 
 
 def main(arguments: list[str]) -> int:

@@ -19,6 +19,7 @@ from devcluster import (
     namespaces,
     node,
     prerequisites,
+    prometheus,
     startup,
     status,
     teardown,
@@ -84,7 +85,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     charts.set_defaults(run=_helm)
 
-    for command in (build, up, down, show, execute, kubeconfig, load, charts):
+    monitoring = commands.add_parser(
+        "prometheus", help="print the folder of Prometheus and promtool, for tests of rules; fetched when not there yet"
+    )
+    monitoring.set_defaults(run=_prometheus)
+
+    for command in (build, up, down, show, execute, kubeconfig, load, charts, monitoring):
         command.add_argument("--name", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     return parser
 
@@ -97,6 +103,7 @@ def _build(parsed: argparse.Namespace) -> None:
         building.build_everything()
         gateway.build(Gateway.TRAEFIK)
     helm.build_helm()
+    prometheus.build_prometheus()
     say(f"built; kept in {layout.cache_dir()}")
 
 
@@ -166,3 +173,7 @@ def _kubeconfig(parsed: argparse.Namespace) -> None:
 
 def _helm(parsed: argparse.Namespace) -> None:
     print(helm.build_helm())
+
+
+def _prometheus(parsed: argparse.Namespace) -> None:
+    print(prometheus.build_prometheus())

@@ -81,67 +81,54 @@ def distributions() -> list[Path]:
     return [layout.PROJECT / "core", *plugins]
 
 
+IMAGE = layout.PROJECT / "image"
+"""The scripts that the operator's image is made by, here and in its Dockerfile."""
+
+
+def _scripts(*names: str) -> dict[str, str | Path]:
+    return {name: (IMAGE / name).read_text() for name in names}
+
+
 def _dependencies_layer() -> Layer:
-    locked = _locked_requirements()
-    script = f"""
-groupadd --gid {OPERATOR_USER} kuberay
-useradd --uid {OPERATOR_USER} --gid kuberay --no-create-home --home-dir /tmp --shell /usr/sbin/nologin kuberay
-uv venv --quiet --python /usr/bin/python3 /opt/kuberay
-uv pip install --quiet --compile-bytecode --no-deps --python /opt/kuberay/bin/python -r /srv/requirements.txt
-"""
+    scripts = _scripts("user.sh", "dependencies.sh")
+    locked = _requirements()
     return Layer(
         name="operator-dependencies",
         title="what the operator image needs",
-        script=script,
+        script="sh /srv/user.sh\nsh /srv/dependencies.sh /srv",
         below=(BASE,),
-        ingredients=(locked,),
+        ingredients=(locked, *map(str, scripts.values())),
         stood_upon=True,
-        files={"requirements.txt": locked},
+        files={"requirements.txt": locked, **scripts},
     )
 
 
-def _locked_requirements() -> str:
+def _requirements(form: str = "requirements.txt") -> str:
+    """What the image needs beside our own packages, in a format of ``uv export``."""
     if not (layout.PROJECT / "uv.lock").exists():
         raise StepFailed("uv.lock is missing, so the operator image has no list of dependencies", advice="run: uv lock")
-    names = [word for path in distributions() for word in ("--package", _distribution_name(path))]
-    uv = layers.build_uv() / "bin" / "uv"
-    argv: list[str | Path] = [
-        uv,
-        "export",
-        "--quiet",
-        "--frozen",
-        "--no-dev",
-        "--no-emit-workspace",
-        "--no-hashes",
-        "--no-header",
-        *names,
-    ]
+    env = os.environ | {"UV": str(layers.build_uv() / "bin" / "uv"), "FORMAT": form}
     advice = "is every package of the workspace in uv.lock? run: uv lock"
-    exported = run(argv, what="the locked dependencies cannot be read", advice=advice, cwd=layout.PROJECT)
-    return "".join(f"{line}\n" for line in exported.splitlines() if line.strip() and not line.lstrip().startswith("#"))
-
-
-def _distribution_name(folder: Path) -> str:
-    for line in (folder / "pyproject.toml").read_text().splitlines():
-        if line.startswith("name = "):
-            return line.split('"')[1]
-    raise StepFailed(f"{folder}/pyproject.toml has no name")
+    argv: list[str | Path] = ["sh", IMAGE / "requirements.sh"]
+    return run(argv, what="the locked dependencies cannot be read", advice=advice, cwd=layout.PROJECT, env=env)
 
 
 def operator_image() -> Image:
     """The operator with every plugin, as uid 65532, ready for a read-only root filesystem."""
     dependencies = _dependencies_layer()
     wheels = _build_wheels()
-    script = """
-uv pip install --quiet --compile-bytecode --no-deps --no-index --python /opt/kuberay/bin/python /srv/*.whl
-"""
+    scripts = _scripts("operator.sh")
     code = Layer(
         name="operator",
         title="the operator image",
-        script=script,
+        script="sh /srv/operator.sh /srv",
         below=(BASE, dependencies),
-        ingredients=(wheels.name,),
-        files={wheel.name: wheel for wheel in sorted(wheels.glob("*.whl"))},
+        ingredients=(wheels.name, *map(str, scripts.values())),
+        files={
+            "sbom.cdx.json": _requirements("cyclonedx1.5"),
+            **scripts,
+            **{wheel.name: wheel for wheel in sorted(wheels.glob("*.whl"))},
+        },
     )
     env = {
         "PATH": f"/opt/kuberay/bin:{SYSTEM_PATH}",
@@ -161,7 +148,7 @@ def operator_dependencies_image() -> Image:
 
 def _build_wheels() -> Path:
     """The wheels of the core and the plugins, as they are in the tree now."""
-    sources: list[str | Path] = []
+    sources: list[str | Path] = [IMAGE / "wheels.sh"]
     for folder in distributions():
         sources.append(str(folder.relative_to(layout.PROJECT)))
         sources += [
@@ -169,10 +156,16 @@ def _build_wheels() -> Path:
         ]
 
     def make(folder: Path, log: Path) -> None:
-        uv = layers.build_uv() / "bin" / "uv"
-        for source in distributions():
-            argv: list[str | Path] = [uv, "build", "--wheel", "--quiet", "--out-dir", folder, source]
-            run(argv, what=f"the wheel of {source.name} could not be built", log=log, advice="read the log's end")
+        env = os.environ | {"UV": str(layers.build_uv() / "bin" / "uv")}
+        argv: list[str | Path] = ["sh", IMAGE / "wheels.sh", folder]
+        run(
+            argv,
+            what="our wheels could not be built",
+            log=log,
+            advice="read the log's end",
+            cwd=layout.PROJECT,
+            env=env,
+        )
 
     return parts.build_part(parts.Part("wheels", parts.content_hash(sources)), "building our wheels", make)
 

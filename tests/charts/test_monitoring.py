@@ -56,6 +56,16 @@ def test_rules_are_all_that_the_project_has(helm: Helm) -> None:
     assert {"ray_gcs_availability_30d", "MissingMetricRayGlobalControlStore"} <= names
 
 
+def test_the_projects_dashboards_are_rendered_as_they_are(helm: Helm) -> None:
+    files = {path.name: json.loads(path.read_text()) for path in (ROOT / "config" / "grafana").glob("*.json")}
+    made = of_kind(helm.template(OPERATOR, {"metrics": {"dashboards": {"enabled": True}}}), "ConfigMap")
+    assert {name: json.loads(text) for each in made for name, text in each["data"].items()} == files
+    assert {each["metadata"]["name"] for each in made} == {
+        f"grafana-dashboard-{name.removesuffix('.json').replace('_', '-')}" for name in files
+    }
+    assert "kuberay_operator.json" in files
+
+
 def test_each_dashboard_is_a_config_map(helm: Helm, tmp_path: Path) -> None:
     chart = tmp_path / "chart"
     shutil.copytree(OPERATOR, chart, ignore=shutil.ignore_patterns("crds", "dashboards"))

@@ -148,7 +148,7 @@ def test_the_same_settings_by_flags_and_by_file(helm: Helm, values: dict[str, An
 
 def test_what_has_no_flag_needs_no_switch(helm: Helm) -> None:
     """Settings of plugins and keys of the file bring the file along, whatever configuration.enabled says."""
-    values = {
+    values: dict[str, Any] = {
         "plugins": {
             "volcano": {"enabled": True, "autoscaling_reserve": "desired"},
             "mtls": {"enabled": False, "issuer": "own"},
@@ -161,11 +161,17 @@ def test_what_has_no_flag_needs_no_switch(helm: Helm) -> None:
     assert (settings.drain_timeout_seconds, settings.propagate_job_metadata) == (0, False)
     assert settings.default_pod_labels == {"a": "b"}
     assert settings.enable_metrics
-    # Pods are made anew when the file changes.
-    (one,) = of_kind(made, "Deployment")
-    (other,) = of_kind(helm.template(OPERATOR, values | {"reconcileConcurrency": 2}), "Deployment")
-    checksums = [d["spec"]["template"]["metadata"]["annotations"]["checksum/config"] for d in (one, other)]
-    assert checksums[0] != checksums[1]
+
+    # Pods are made anew when the file changes, unless the operator takes what changed while it runs.
+    def checksum(**more: Any) -> str:
+        (deployment,) = of_kind(helm.template(OPERATOR, values | more), "Deployment")
+        return str(deployment["spec"]["template"]["metadata"]["annotations"]["checksum/config"])
+
+    assert checksum() != checksum(reconcileConcurrency=2)
+    assert checksum() == checksum(
+        configuration=values["configuration"] | {"drainTimeoutSeconds": 5, "logLevels": {"kuberay.kube": "debug"}},
+        kubeClient={"qps": 50, "burst": 60},
+    )
 
 
 def test_roles_and_accounts_that_somebody_else_makes(helm: Helm) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from helm import OPERATOR, Helm, Manifest, arguments, of_kind
+from helm import OPERATOR, Helm, Manifest, arguments, of_kind, started_with
 from kuberay.api.shipped import PACKAGES
 from kuberay.cli.main import app
 from typer.testing import CliRunner
@@ -64,12 +64,16 @@ def wanted(manifests: list[Manifest], folder: Path) -> Grants:
         {"singleNamespaceInstall": True},
         {"singleNamespaceInstall": True, "crNamespacedRbacEnable": True, "watchNamespace": ["a", "b"]},
         {"watchNamespace": ["a", "b"], "plugins": {"networkpolicy": {"enabled": True}}},
+        {"configuration": {"secretNamespaces": ""}},
+        {"configuration": {"secretNamespaces": "a, b"}, "plugins": {"mtls": {"enabled": True}}},
+        {"configuration": {"secretNamespaces": "b,c"}, "watchNamespace": ["a", "b"]},
+        {"configuration": {"secretNamespaces": "*"}, "singleNamespaceInstall": True},
     ],
     ids=str,
 )
 def test_permissions_are_those_that_the_operator_needs(helm: Helm, values: dict[str, Any], tmp_path: Path) -> None:
     """HE-01."""
-    made = helm.template(OPERATOR, values | {"configuration": {"enabled": True}})
+    made = helm.template(OPERATOR, values | {"configuration": {"enabled": True, **values.get("configuration", {})}})
     assert granted(made, "kuberay-operator") == wanted(made, tmp_path)
     if values.get("singleNamespaceInstall"):
         assert [m["kind"] for m in made if m["kind"].startswith("Cluster")] == []
@@ -84,6 +88,24 @@ def test_no_permission_without_the_feature(helm: Helm) -> None:
     assert groups({"plugins": {"volcano": {"enabled": True}}}) & own == {"scheduling.volcano.sh"}
     assert "coordination.k8s.io" not in groups({"leaderElectionEnabled": False})
     assert "gateway.networking.k8s.io" not in groups({"plugins": {"gateway-upgrade": {"enabled": False}}})
+
+
+def test_secrets_where_they_are_wanted(helm: Helm) -> None:
+    """Also those of plugins of others, whose rules Helm is told."""
+    rule = {"apiGroups": ["", "acme.example"], "resources": ["secrets", "quotas"], "verbs": ["patch"]}
+    values = {
+        "configuration": {"secretNamespaces": "team"},
+        "plugins": {"mtls": {"enabled": True}, "extra": [{"name": "acme", "rules": [rule]}]},
+    }
+    made = helm.template(OPERATOR, values)
+    grants = granted(made, "kuberay-operator")
+    secrets = {(where, verb) for where, group, resource, verb in grants if (group, resource) == ("", "secrets")}
+    assert secrets == {("team", verb) for verb in ("get", "list", "watch", "create", "patch")}
+    assert ("", "acme.example", "quotas", "patch") in grants
+    assert started_with(made).secrets_in == ["team"]
+    nothing = helm.template(OPERATOR, {"configuration": {"secretNamespaces": ""}})
+    assert "secrets" not in {resource for _, _, resource, _ in granted(nothing, "kuberay-operator")}
+    assert started_with(nothing).secrets_in == []
 
 
 def test_roles_of_namespaces_that_others_make(helm: Helm) -> None:

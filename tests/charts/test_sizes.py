@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 
 import yaml
-from helm import OPERATOR
+from helm import OPERATOR, Helm
 
 ROOT = OPERATOR.parents[1]
 ANNOTATIONS = 256 * 1024
@@ -49,3 +49,10 @@ def test_a_release_fits_into_its_secret() -> None:
 def _packed(path: Path) -> int:
     # Twice base64: Helm's own, and inside it that of the chart's files.
     return len(base64.b64encode(gzip.compress(base64.b64encode(path.read_bytes()))))
+
+
+def test_helm_shows_all_crds_as_documents_of_their_own(helm: Helm) -> None:
+    """``helm show crds | kubectl apply``: Helm itself puts nothing between the files."""
+    shown = yaml.load_all(helm.run("show", "crds", OPERATOR), Loader=yaml.CSafeLoader)
+    names = sorted(crd["metadata"]["name"] for crd in shown if crd)
+    assert names == ["rayclusters.ray.io", "raycronjobs.ray.io", "rayjobs.ray.io", "rayservices.ray.io"]

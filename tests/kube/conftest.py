@@ -21,6 +21,8 @@ from kuberay.api.kinds import GATEWAY, HTTP_ROUTE
 from kuberay.kube.client import Client
 from kuberay.kube.connection import connect
 from kuberay.kube.http import HttpTransport
+from replicas import NAMESPACE as replica_namespace
+from replicas import Account, Replica
 
 GATEWAY_KINDS = ",".join(f"{kind.plural}.{kind.version}.{kind.group}" for kind in (GATEWAY, HTTP_ROUTE))
 
@@ -67,6 +69,28 @@ def operators(cluster_ready: None, tmp_path_factory: pytest.TempPathFactory) -> 
     operator = Operator(tmp_path_factory.mktemp("operator"), sys.executable)
     yield operator
     operator.stop()
+
+
+@pytest.fixture(scope="session")
+def account(cluster_ready: None) -> Account:
+    """The operator's service account with all its permissions."""
+    found = Account()
+    found.install()
+    return found
+
+
+@pytest.fixture
+def replicas(account: Account, operators: Operator, tmp_path: Path) -> Iterator[list[Replica]]:
+    """Two replicas that share a Lease, not started; no other operator runs, and nobody holds the Lease."""
+    operators.stop()
+    account.give_back()
+    subprocess.run(["kubectl", "delete", "lease", "--all", "-n", replica_namespace], check=True, capture_output=True)
+    both = [Replica(tmp_path, number) for number in (1, 2)]
+    for each in both:
+        each.connect(account.token())
+    yield both
+    for each in both:
+        each.end()
 
 
 @pytest.fixture

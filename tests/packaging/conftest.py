@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from packages import MEMBERS, Environment, project, uv
+from packages import CORE, MEMBERS, Environment, project, uv
 
 
 @pytest.fixture(scope="session")
@@ -21,14 +21,21 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
 
 @pytest.fixture(scope="session")
 def installed(wheels: dict[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Callable[[Path], Environment]:
-    """Gives the environment in which the wheel of a member is installed alone, with the lowest versions of what it needs.
+    """Gives the environment in which the wheel of a member is installed with the core alone, and the lowest versions of what they need.
 
     The newest ones are those of the lock file, with which all other tests run.
     """
 
+    core = Environment(tmp_path_factory.mktemp("venv") / CORE.name)
+    core.install(wheels.values(), wheels[CORE], lowest=True)
+    # Compiles what all of them need, which takes longer than anything that they are asked.
+    core.run("kuberay", "rbac")
+
     @cache
     def install(member: Path) -> Environment:
-        environment = Environment(tmp_path_factory.mktemp("venv") / member.name)
+        if member == CORE:
+            return core
+        environment = Environment(tmp_path_factory.mktemp("venv") / member.name, like=core)
         environment.install(wheels.values(), wheels[member], lowest=True)
         return environment
 

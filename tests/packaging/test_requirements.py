@@ -31,10 +31,10 @@ def normal(name: str) -> str:
 
 @cache
 def declared(member: Path) -> dict[str, str]:
-    """Distribution to version specifier."""
-    parts = [
-        re.fullmatch(r"([\w.-]+)(?:\[[^]]*\])?\s*([^;]*?)\s*(?:;.*)?", need) for need in project(member)["dependencies"]
-    ]
+    """Distribution to version specifier; what only an extra brings is among them."""
+    extras = project(member).get("optional-dependencies", {})
+    needs = [*project(member)["dependencies"], *(need for extra in extras.values() for need in extra)]
+    parts = [re.fullmatch(r"([\w.-]+)(?:\[[^]]*\])?\s*([^;]*?)\s*(?:;.*)?", need) for need in needs]
     return {normal(part[1]): part[2] for part in parts if part is not None}
 
 
@@ -59,8 +59,9 @@ def imported(member: Path) -> dict[str, set[str]]:
                 continue
             owners = {normal(name) for name in distributions.get(module, (f"unknown ({module})",))}
             # A namespace that several share (google, for example) is good when one of them is declared.
-            owner = next(iter(sorted(owners & {*declared(member), normal(project(member)["name"])}) or sorted(owners)))
-            found.setdefault(owner, set()).add(str(path.relative_to(member)))
+            known = owners & {*declared(member), normal(project(member)["name"])}
+            for owner in sorted(known) or sorted(owners)[:1]:
+                found.setdefault(owner, set()).add(str(path.relative_to(member)))
     found.pop(normal(project(member)["name"]), None)
     return found
 

@@ -21,11 +21,17 @@ NAME = "my-scheduler"
 
 @dataclass(frozen=True)
 class Written:
-    """The new package, its wheel, and the environment that it is installed in."""
+    """The new package, its wheel, the environment that it is installed in, and where mypy keeps what it knows of that."""
 
     folder: Path
     wheel: Path
     environment: Environment
+    types: Path
+
+    @property
+    def checks(self) -> tuple[tuple[str, ...], ...]:
+        """Ruff and mypy, as continuous integration runs them."""
+        return ("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy", "--cache-dir", str(self.types))
 
 
 def build(folder: Path, into: Path) -> Path:
@@ -43,7 +49,7 @@ def written(wheels: dict[Path, Path], tmp_path_factory: pytest.TempPathFactory) 
     environment.run("kuberay", "plugins", "new", NAME, cwd=place)
     wheel = build(place / NAME, place / "dist")
     environment.install(wheels.values(), wheel)
-    return Written(place / NAME, wheel, environment)
+    return Written(place / NAME, wheel, environment, place / "types")
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +114,7 @@ def test_its_own_tests_pass(tested: Written) -> None:
 
 def test_its_checks_pass(tested: Written) -> None:
     """Ruff and mypy, as its continuous integration runs them."""
-    for command in (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy", "--no-incremental")):
+    for command in tested.checks:
         tested.environment.run(*command, cwd=tested.folder)
 
 
@@ -126,7 +132,8 @@ def test_a_pod_mutator_passes_its_tests_and_checks(tested: Written, tmp_path: Pa
     environment.run("kuberay", "plugins", "new", "my-labels", "--kind", "pod-mutator", cwd=tmp_path)
     environment.install([], build(folder, tmp_path / "dist"))
     run_tests(environment, folder, at_least=25)
-    for command in (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy", "--no-incremental", "src")):
+    *style, types = tested.checks
+    for command in (*style, (*types, "src")):
         environment.run(*command, cwd=folder)
     sample, config = folder / "examples" / "raycluster.yaml", folder / "examples" / "operator.yaml"
     rendered = environment.run("kuberay", "render", "-f", str(sample), "--config", str(config)).stdout
@@ -141,7 +148,8 @@ def test_an_upgrade_strategy_passes_its_tests_and_checks(tested: Written, tmp_pa
     environment.run("kuberay", "plugins", "new", "my-upgrade", "--kind", "upgrade-strategy", cwd=tmp_path)
     environment.install([], build(folder, tmp_path / "dist"))
     run_tests(environment, folder, "-k", "test_steps or paused or aborted", at_least=9)
-    for command in (("ruff", "check", "."), ("ruff", "format", "--check", "."), ("mypy", "--no-incremental", "src")):
+    *style, types = tested.checks
+    for command in (*style, (*types, "src")):
         environment.run(*command, cwd=folder)
 
 

@@ -341,7 +341,8 @@ def series(operator: SimOperator, metrics: Metrics | None = None) -> list[str]:
         metrics = Metrics()
         metrics.export_objects(operator.app.store)
     lines = metrics.exposition().decode().splitlines()
-    return sorted(line for line in lines if line.startswith(("kuberay_cluster_", "kuberay_job_")))
+    told = (line for line in lines if line.startswith(("kuberay_cluster_", "kuberay_job_")))
+    return sorted(line for line in told if 'uid="' in line)
 
 
 def test_series_of_deleted_objects_vanish_and_a_reused_name_starts_fresh() -> None:
@@ -368,7 +369,7 @@ def test_series_of_deleted_objects_vanish_and_a_reused_name_starts_fresh() -> No
             fresh = world.server.create(build_raycluster("rc0", namespace=NAMESPACE))["metadata"]["uid"]
             await world.rest(quiet=30)
             lines = series(operator, metrics)
-            assert len(lines) == 3, "info, condition and duration of one cluster"
+            assert len(lines) == 6, "info, condition, duration, state, and two numbers of workers of one cluster"
             assert all(f'uid="{fresh}"' in line for line in lines)
 
     run_sim(run)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections import Counter
 
-import pytest
+from boundaries import Kills
 from kuberay.api.kinds import JOB, POD, RAYCLUSTER
 from kuberay_testkit.builders import build_raycluster, build_rayjob
 from kuberay_testkit.sim.clock import run_sim
@@ -45,10 +45,9 @@ def undisturbed() -> tuple[dict[str, Counter[str]], int]:
     return story(None)
 
 
-def test_killed_at_any_boundary_it_ends_the_same(seed: int, request: pytest.FixtureRequest) -> None:
-    """The boundaries are shared out among the seeds, so that each is tried whatever their number."""
+def test_killed_at_any_boundary_it_ends_the_same(kills: Kills) -> None:
+    """By default only a part of all of them."""
     expected, boundaries = undisturbed()
-    seeds = request.config.getoption("--sim-seeds") if request.config.getoption("--sim-seed") is None else 1
-    for boundary in range(1 + seed % seeds, boundaries, seeds):
+    for boundary in kills(boundaries):
         found, _ = story(boundary)
         assert found == expected, f"killed at boundary {boundary}"

@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 import pytest
+from boundaries import Kills
 from kuberay.api.gates import CRON_JOB, DEFAULT_GATES
 from kuberay.api.kinds import EVENT, RAYCLUSTER, RAYCRONJOB, RAYJOB
 from kuberay.api.names import ANNOTATION_SCHEDULED_TIMESTAMP
@@ -129,12 +130,11 @@ def undisturbed() -> tuple[list[str], dict[str, Any], int]:
     return story(None)
 
 
-def test_cj01_killed_at_any_boundary_it_ends_the_same(seed: int, request: pytest.FixtureRequest) -> None:
-    """CJ-01: between the create and the status write above all. The boundaries are shared out among the seeds."""
+def test_cj01_killed_at_any_boundary_it_ends_the_same(kills: Kills) -> None:
+    """CJ-01: between the create and the status write above all."""
     expected_jobs, expected_status, boundaries = undisturbed()
     assert len(expected_jobs) == 1
-    seeds = request.config.getoption("--sim-seeds") if request.config.getoption("--sim-seed") is None else 1
-    for boundary in range(1 + seed % seeds, boundaries, seeds):
+    for boundary in kills(boundaries):
         found_jobs, found_status, _ = story(boundary)
         assert (found_jobs, found_status) == (expected_jobs, expected_status), f"killed at boundary {boundary}"
 

@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from boundaries import Kills
 from kuberay.api.kinds import EVENT, JOB, NAMESPACE, POD, RAYCLUSTER, RAYJOB, SECRET, SERVICE
 from kuberay.api.names import LABEL_NODE_TYPE, WORKER
 from kuberay.api.times import parse_time
@@ -126,10 +127,9 @@ def boundaries() -> int:
     return story(None)
 
 
-def test_killed_at_any_request_every_stage_comes_in_time(seed: int, request: pytest.FixtureRequest) -> None:
-    """The boundaries are shared out among the seeds, so that each is tried whatever their number."""
-    seeds = request.config.getoption("--sim-seeds") if request.config.getoption("--sim-seed") is None else 1
-    for boundary in range(1 + seed % seeds, boundaries(), seeds):
+def test_killed_at_any_request_every_stage_comes_in_time(kills: Kills) -> None:
+    """By default only a part of all of them."""
+    for boundary in kills(boundaries()):
         try:
             story(boundary)
         except AssertionError as error:

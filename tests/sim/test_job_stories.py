@@ -5,6 +5,7 @@ end that tells what the job really did (`kuberay_testkit.sim.job_rules`). `make 
 from __future__ import annotations
 
 import pytest
+from examples import LONG
 from kuberay.api.kinds import POD, RAYJOB
 from kuberay_testkit.builders import build_rayjob
 from kuberay_testkit.sim.clock import run_sim
@@ -14,7 +15,7 @@ from kuberay_testkit.sim.operator import SimOperator
 from kuberay_testkit.sim.play import CALM, TROUBLES, play
 from kuberay_testkit.sim.users import NAMESPACE
 
-STORIES = range(1000, 1004)
+STORIES = range(1000, 1004 if LONG else 1002)
 """Seeds whose RayJobs are of all modes."""
 
 

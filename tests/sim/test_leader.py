@@ -141,3 +141,79 @@ def test_a_leader_cut_off_from_the_api_server_ends_before_the_other_starts() -> 
             await the_cluster_is_ready(world, "one")
 
     run_sim(run)
+
+
+def test_nothing_is_written_once_the_lease_was_not_renewed_in_time() -> None:
+    """Passes under way may finish when a leader stops; one whose time is over has no time left for that."""
+
+    async def run() -> None:
+        async with RayWorld(seed=1) as world:
+            watch_over(world)
+            first, second = replicas(world)
+            first.start()
+            await world.pass_time(1)
+            second.start()
+            await world.pass_time(30)
+            world.server.faults = (
+                Faults()
+                .add("timeout_before", client="operator-a", resource="leases", seconds=3600)
+                .add("slow", client="operator-a", verb="create", seconds=1.5)
+            )
+            renewed = max(call.at for call in first.calls() if call.verb == "update" and call.resource == "leases")
+            for number in range(40):
+                world.server.create(build_raycluster(f"rc{number}", namespace=NAMESPACE, groups=3))
+                await world.pass_time(0.4)
+            await world.until(lambda: second.leading, within=30)
+            late = [
+                str(call)
+                for call in first.calls()
+                if call.verb in ("create", "apply", "patch", "delete", "update")
+                and call.resource != "leases"
+                # A request that was sent in time may arrive a little later.
+                and call.at > renewed + 10 + 1.5
+            ]
+            assert late == []
+            assert any(call.resource == "pods" and call.at > renewed + 8 for call in first.calls()), "it was at work"
+            world.server.faults = Faults()
+            await world.rest()
+            for number in range(40):
+                pods = [
+                    pod
+                    for pod in world.server.objects(POD, NAMESPACE)
+                    if pod["metadata"]["labels"]["ray.io/cluster"] == f"rc{number}"
+                ]
+                assert len(pods) == 4
+
+    run_sim(run)
+
+
+def test_a_standby_that_was_cut_off_looks_again_before_it_acts() -> None:
+    """It knew the pods as they are and the cluster as it was: that alone would have told it to delete what the user wants."""
+
+    async def run() -> None:
+        async with RayWorld(seed=1) as world:
+            watch_over(world)
+            first, second = replicas(world)
+            first.start()
+            await world.pass_time(1)
+            second.start()
+            world.server.create(build_raycluster("one", namespace=NAMESPACE, groups={"g": 1}))
+            await the_cluster_is_ready(world, "one")
+            world.server.faults = (
+                Faults()
+                .add("silence_watch", client="operator-b", resource="rayclusters")
+                .add("timeout_before", client="operator-b", resource="leases", seconds=1)
+            )
+            spec = build_raycluster("one", namespace=NAMESPACE, groups={"g": 3})["spec"]
+            world.server.patch(RAYCLUSTER, NAMESPACE, "one", {"spec": spec})
+            await world.until(lambda: len(world.server.objects(POD, NAMESPACE)) == 4, within=30)
+            await world.pass_time(5)
+            before = {pod["metadata"]["uid"] for pod in world.server.objects(POD, NAMESPACE)}
+            await first.kill()
+            await world.pass_time(10)
+            world.server.faults = Faults()
+            await world.until(lambda: second.leading, within=30)
+            await world.pass_time(20)
+            assert {pod["metadata"]["uid"] for pod in world.server.objects(POD, NAMESPACE)} == before
+
+    run_sim(run)

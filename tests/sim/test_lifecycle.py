@@ -8,6 +8,7 @@ from random import Random
 from typing import Any
 
 import pytest
+from boundaries import Kills
 from kuberay.api.kinds import EVENT, POD, RAYCLUSTER
 from kuberay_testkit.builders import build_raycluster
 from kuberay_testkit.sim.clock import run_sim
@@ -213,10 +214,9 @@ def boundaries_of_an_end(crash_at: int | None) -> int:
     return run_sim(run, seed=1)
 
 
-def test_killed_at_any_boundary_it_is_ended_once(seed: int, request: pytest.FixtureRequest) -> None:
+def test_killed_at_any_boundary_it_is_ended_once(kills: Kills) -> None:
     boundaries = boundaries_of_an_end(None)
-    seeds = request.config.getoption("--sim-seeds") if request.config.getoption("--sim-seed") is None else 1
-    for boundary in range(1 + seed % seeds, boundaries, seeds):
+    for boundary in kills(boundaries):
         boundaries_of_an_end(boundary)
 
 

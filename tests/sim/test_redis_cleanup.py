@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 import pytest
+from boundaries import Kills
 from kuberay.api.gates import DEFAULT_GATES
 from kuberay.api.kinds import EVENT, JOB, POD, RAYCLUSTER
 from kuberay.api.kinds import NAMESPACE as NAMESPACE_KIND
@@ -267,10 +268,9 @@ def boundaries(state: State) -> int:
 
 
 @pytest.mark.parametrize("state", ["running", "never started", "suspended"])
-def test_killed_at_any_boundary_it_ends_the_same(state: State, seed: int, request: pytest.FixtureRequest) -> None:
-    """The boundaries are shared out among the seeds, so that each is tried whatever their number."""
-    seeds = request.config.getoption("--sim-seeds") if request.config.getoption("--sim-seed") is None else 1
-    for boundary in range(1 + seed % seeds, boundaries(state), seeds):
+def test_killed_at_any_boundary_it_ends_the_same(state: State, kills: Kills) -> None:
+    """By default only a part of all of them."""
+    for boundary in kills(boundaries(state)):
         end = story(state, crash_at=boundary)
         try:
             check(end, state, "Succeeded")

@@ -5,9 +5,10 @@ served goes on being served (`kuberay_testkit.sim.service_rules`). `make sim` pl
 from __future__ import annotations
 
 import pytest
+from examples import LONG
 from kuberay_testkit.sim.play import AUTOSCALER, CALM, GATEWAY_UPGRADE, TROUBLES, Plugins, play
 
-STORIES = range(2000, 2004)
+STORIES = range(2000, 2004 if LONG else 2002)
 """Seeds whose RayServices have all strategies."""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import pytest
+from boundaries import Kills
 from kuberay.api.kinds import POD, RAYCLUSTER
 from kuberay.api.names import HEAD, LABEL_NODE_TYPE, SUBMITTER_CONTAINER
 from kuberay_testkit.builders import IMAGE, build_pod_template, build_raycluster
@@ -170,10 +171,9 @@ def test_a_head_that_fails_at_once_is_not_forgotten() -> None:
         failure_at_once(boundary)
 
 
-def test_killed_at_any_boundary_no_second_head_starts(seed: int, request: pytest.FixtureRequest) -> None:
-    """RJ-10. The boundaries are shared out among the seeds."""
-    seeds = request.config.getoption("--sim-seeds") if request.config.getoption("--sim-seed") is None else 1
-    for boundary in range(1 + seed % seeds, boundaries_of_an_eviction(), seeds):
+def test_killed_at_any_boundary_no_second_head_starts(kills: Kills) -> None:
+    """RJ-10."""
+    for boundary in kills(boundaries_of_an_eviction()):
         story("evicted", workers_wait, crash_at=boundary)
 
 

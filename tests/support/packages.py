@@ -73,10 +73,25 @@ def requirements(wheel: Path) -> list[str]:
 class Environment:
     """A virtual environment of its own."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, like: Environment | None = None) -> None:
+        """*like* another one at first: its files are linked, what Python has compiled of them included."""
         self.folder = folder
         self.python = folder / "bin" / "python"
-        uv("venv", "--quiet", "--python", sys.executable, folder)
+        if like is None:
+            uv("venv", "--quiet", "--python", sys.executable, folder)
+        else:
+            shutil.copytree(like.folder, folder, symlinks=True, copy_function=os.link)
+            self._make_scripts_its_own(like)
+
+    def _make_scripts_its_own(self, other: Environment) -> None:
+        """Scripts name the interpreter that runs them, by the path of their environment."""
+        for script in (self.folder / "bin").iterdir():
+            if script.is_symlink() or not script.is_file():
+                continue
+            text, mode = script.read_bytes(), script.stat().st_mode
+            script.unlink()  # It is a link: writing to it would change the other one.
+            script.write_bytes(text.replace(bytes(other.folder), bytes(self.folder)))
+            script.chmod(mode)
 
     def install(self, wheels: Iterable[Path], *what: str | Path, lowest: bool = False) -> None:
         """Install *what*, our own distributions being taken from *wheels*; with *lowest* every requirement of *what* in

@@ -38,6 +38,11 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end -}}
 
+{{/* Of the Service in front of the webhooks, and of their configurations. */}}
+{{- define "kuberay-operator.webhook" -}}
+{{- printf "%s-webhook" (include "kuberay-operator.fullname" . | trunc 45 | trimSuffix "-") -}}
+{{- end -}}
+
 {{- define "kuberay-operator.image" -}}
 {{- if .Values.image.digest -}}
 {{ .Values.image.repository }}@{{ .Values.image.digest }}

@@ -68,12 +68,47 @@ file. Facts about plugins are in files/operator.yaml, which is made from what th
   {{- $namespaces = list .Release.Namespace -}}
 {{- end -}}
 
+{{- /* Secrets: with everything else, or only in some of the namespaces. */ -}}
+{{- $everywhere := true -}}
+{{- $secretNamespaces := list -}}
+{{- $secretRules := list -}}
+{{- if hasKey $values.configuration "secretNamespaces" -}}
+  {{- range splitList "," $values.configuration.secretNamespaces -}}
+    {{- with trim . -}}{{- $secretNamespaces = append $secretNamespaces . -}}{{- end -}}
+  {{- end -}}
+  {{- $everywhere = has "*" $secretNamespaces -}}
+{{- end -}}
+{{- if $everywhere -}}
+  {{- $secretNamespaces = list -}}
+{{- else -}}
+  {{- $all := $rules -}}
+  {{- $rules = list -}}
+  {{- range $rule := $all -}}
+    {{- if and (has "" $rule.apiGroups) (has "secrets" $rule.resources) -}}
+      {{- $secretRules = append $secretRules (merge (dict "resources" (list "secrets")) $rule) -}}
+      {{- with without $rule.resources "secrets" -}}
+        {{- $rules = append $rules (merge (dict "resources" .) $rule) -}}
+      {{- end -}}
+    {{- else -}}
+      {{- $rules = append $rules $rule -}}
+    {{- end -}}
+  {{- end -}}
+  {{- if $namespaces -}}
+    {{- $served := list -}}
+    {{- range $secretNamespaces -}}{{- if has . $namespaces -}}{{- $served = append $served . -}}{{- end -}}{{- end -}}
+    {{- $secretNamespaces = $served -}}
+  {{- end -}}
+{{- end -}}
+
 {{- /* The configuration file: needed for what has no flag. */ -}}
 {{- $file := dict -}}
 {{- range $key, $value := omit $values.configuration "enabled" -}}
   {{- if or (kindIs "bool" $value) (kindIs "float64" $value) (kindIs "int64" $value) $value -}}
     {{- $_ := set $file $key $value -}}
   {{- end -}}
+{{- end -}}
+{{- if hasKey $values.configuration "secretNamespaces" -}}
+  {{- $_ := set $file "secretNamespaces" $values.configuration.secretNamespaces -}}
 {{- end -}}
 {{- $asFile := or $values.configuration.enabled (gt (len $file) 0) (gt (len $sections) 0) -}}
 {{- $_ := set $file "apiVersion" "config.ray.io/v1alpha1" -}}
@@ -97,6 +132,18 @@ file. Facts about plugins are in files/operator.yaml, which is made from what th
 {{- if not (kindIs "invalid" $values.useKubernetesProxy) -}}
   {{- $_ := set $file "useKubernetesProxy" $values.useKubernetesProxy -}}
 {{- end -}}
+{{- $webhook := include "kuberay-operator.webhook" . -}}
+{{- $webhookCertificates := ternary "self" "files" (eq $values.webhooks.certificates "self") -}}
+{{- if $values.webhooks.enabled -}}
+  {{- $_ := set $file "enableWebhooks" true -}}
+  {{- $_ := set $file "webhookName" $webhook -}}
+  {{- $_ := set $file "webhookPort" (int $values.webhooks.port) -}}
+  {{- $_ := set $file "webhookCertificates" $webhookCertificates -}}
+{{- end -}}
+
+{{- /* What of the file needs a new pod; the rest the operator takes while it runs. */ -}}
+{{- $restarts := $file -}}
+{{- range $facts.reloaded -}}{{- $restarts = omit $restarts . -}}{{- end -}}
 
 {{- /* Flags that say the same; gates are a flag in either case. */ -}}
 {{- $args := list -}}
@@ -117,10 +164,13 @@ file. Facts about plugins are in files/operator.yaml, which is made from what th
   {{- $args = append $args (printf "--qps=%v" (float64 $values.kubeClient.qps)) -}}
   {{- $args = append $args (printf "--burst=%d" (int $values.kubeClient.burst)) -}}
   {{- $args = append $args (printf "--plugins=%s" (join "," $plugins)) -}}
+  {{- if $values.webhooks.enabled -}}
+    {{- $args = concat $args (list "--enable-webhooks" (printf "--webhook-name=%s" $webhook) (printf "--webhook-port=%d" (int $values.webhooks.port)) (printf "--webhook-certificates=%s" $webhookCertificates)) -}}
+  {{- end -}}
 {{- end -}}
 {{- $pairs := list -}}
 {{- range $names -}}{{- $pairs = append $pairs (printf "%s=%t" . (get $gates .)) -}}{{- end -}}
 {{- with $pairs -}}{{- $args = append $args (printf "--feature-gates=%s" (join "," .)) -}}{{- end -}}
 
-{{- dict "args" $args "asFile" $asFile "file" $file "logFile" $logFile "namespaces" $namespaces "needs" $needs "requirements" ($requirements | uniq) "rules" $rules "election" $facts.election | toYaml -}}
+{{- dict "args" $args "asFile" $asFile "file" $file "logFile" $logFile "namespaces" $namespaces "needs" $needs "requirements" ($requirements | uniq) "rules" $rules "secretNamespaces" $secretNamespaces "secretRules" $secretRules "election" $facts.election "restarts" $restarts | toYaml -}}
 {{- end -}}

@@ -13,6 +13,7 @@ from click.testing import Result
 from kuberay.cli.goflags import go_style
 from kuberay.cli.main import app
 from kuberay.cli.run import BOOLEAN_FLAGS
+from kuberay.operator.reload import ConfigFile
 from kuberay.operator.settings import Settings
 from kuberay_testkit.builders import build_group, build_raycluster, build_rayjob
 from typer.testing import CliRunner
@@ -377,12 +378,12 @@ def keep_logging() -> Any:
 
 
 @pytest.fixture
-def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Settings, str]]:
-    """Instead of running, note the settings and the kubeconfig."""
-    calls: list[tuple[Settings, str]] = []
+def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Settings, str, ConfigFile | None]]:
+    """Instead of running, note the settings, the kubeconfig, and the file to be read again."""
+    calls: list[tuple[Settings, str, ConfigFile | None]] = []
 
-    def note(settings: Settings, kubeconfig: str = "") -> int:
-        calls.append((settings, kubeconfig))
+    def note(settings: Settings, kubeconfig: str = "", source: ConfigFile | None = None) -> int:
+        calls.append((settings, kubeconfig, source))
         return 0
 
     monkeypatch.setattr("kuberay.operator.start.run_operator", note)
@@ -411,23 +412,37 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[tuple[Settings, str]]:
         ("--enable-metrics", "enable_metrics", True),
         ("--qps=75.5", "qps", 75.5),
         ("--burst=150", "burst", 150),
+        ("--profiling-addr=127.0.0.1:6060", "profiling_addr", "127.0.0.1:6060"),
         ("--zap-devel", "log_level", "debug"),
         ("--zap-log-level=error", "log_level", "error"),
         ("--zap-log-level=5", "log_level", "debug"),
+        ("--zap-log-level=panic", "log_level", "error"),
         ("--zap-stacktrace-level=error --zap-encoder=json --zap-time-encoding=iso8601", "log_level", "info"),
     ],
 )
 def test_every_flag_of_run_reaches_the_settings(
-    started: list[tuple[Settings, str]], arguments: str, name: str, value: Any
+    started: list[tuple[Settings, str, ConfigFile | None]], arguments: str, name: str, value: Any
 ) -> None:
     result = run(arguments.split())
     assert result.exit_code == 0, result.stderr
-    ((settings, _),) = started
+    ((settings, _, source),) = started
+    assert source is None
     assert getattr(settings, name) == value
 
 
-def test_plugins_and_kubeconfig_reach_the_operator(started: list[tuple[Settings, str]]) -> None:
+def test_plugins_and_kubeconfig_reach_the_operator(started: list[tuple[Settings, str, ConfigFile | None]]) -> None:
     assert run(["--plugins=volcano, x", "--kubeconfig=/k"]).exit_code == 0
-    ((settings, kubeconfig),) = started
+    ((settings, kubeconfig, _),) = started
     assert settings.plugins.enabled == ["volcano", "x"]
     assert kubeconfig == "/k"
+
+
+def test_a_configuration_file_is_read_again_with_the_flags_beside_it(
+    started: list[tuple[Settings, str, ConfigFile | None]], tmp_path: Path
+) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text("apiVersion: config.ray.io/v1alpha1\nkind: Configuration\nqps: 5\n")
+    assert run([f"--config={path}", "--zap-log-level=debug", "--burst=7"]).exit_code == 0
+    ((settings, _, source),) = started
+    assert (settings.qps, settings.burst, settings.log_level) == (5, 200, "debug")
+    assert source == ConfigFile(str(path), {"log_level": "debug", "burst": 7})

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from kuberay.cli import settings_docs
 from kuberay.cli.run import run
-from kuberay.operator.settings import Environment, Settings, load_settings
+from kuberay.operator.environment import Environment
+from kuberay.operator.settings import Settings, load_settings
 
 PAGE = Path(__file__).parents[3] / "docs" / "settings.md"
 

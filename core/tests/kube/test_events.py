@@ -252,3 +252,23 @@ def test_a_lost_event_is_not_repeated_and_stops_nothing(fault: dict[str, Any], d
         task.cancel()
 
     scenario()
+
+
+@in_virtual_time
+async def test_events_that_nothing_folds_into_any_more_are_forgotten() -> None:
+    world = World()
+    task = world.start()
+    world.emit(note="once")
+    await asyncio.sleep(300)
+    world.emit(note="later")
+    world.recorder.forget_old()
+    assert len(world.recorder._recent) == 2
+    await asyncio.sleep(61)
+    world.recorder.forget_old()
+    assert [note for _, _, note in world.recorder._recent] == ["later"]
+    world.emit(note="later")
+    await asyncio.sleep(61)
+    world.emit(note="later")
+    await asyncio.sleep(1)
+    assert world.requests() == (2, 2), "folding goes on"
+    task.cancel()

@@ -10,7 +10,9 @@ from typing import Any
 import pytest
 from aiohttp import web
 from kuberay.kube.connection import Connection
+from kuberay.kube.errors import NotLeadingError
 from kuberay.kube.http import HttpTransport
+from kuberay.kube.limits import RateLimit
 from kuberay.kube.transport import APPLY_PATCH, TransportError
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -26,7 +28,10 @@ async def serving(handler: Handler, **options: Any) -> AsyncIterator[HttpTranspo
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()
     port = runner.addresses[0][1]
-    transport = HttpTransport(connection(port, **options.pop("connection", {})), user_agent="test/1", **options)
+    changes = options.pop("connection", {})
+    if options.pop("named", False):
+        changes["server"] = f"http://localhost:{port}"
+    transport = HttpTransport(connection(port, **changes), user_agent="test/1", **options)
     try:
         yield transport
     finally:
@@ -47,8 +52,62 @@ def connection(port: int, **changes: Any) -> Connection:
         "namespace": "",
         "in_cluster": False,
         "authorization": no_authorization,
+        "renew": no_authorization,
     }
     return Connection(**{**values, **changes})
+
+
+class Observer:
+    """Writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+        self.seconds: list[float] = []
+
+    def answered(self, method: str, path: str, code: int, seconds: float, sent: int, received: int) -> None:
+        self.told.append(f"{method} {path} {code}, {sent} bytes sent, {received} received")
+        self.seconds.append(seconds)
+
+    def unanswered(self, method: str) -> None:
+        self.told.append(f"{method} without an answer")
+
+    def repeated(self, method: str, code: int) -> None:
+        self.told.append(f"{method} again after {code}")
+
+    def waited(self, method: str, seconds: float) -> None:
+        self.told.append(f"{method} waited")
+        self.seconds.append(seconds)
+
+    def resolved(self, seconds: float) -> None:
+        self.told.append("looked up")
+        self.seconds.append(seconds)
+
+
+async def test_an_observer_is_told_of_waits_repeats_look_ups_and_lost_answers() -> None:
+    count = 0
+
+    async def handler(request: web.Request) -> web.Response:
+        nonlocal count
+        count += 1
+        if count == 1:
+            return web.Response(status=429, headers={"Retry-After": "0"})
+        assert request.transport is not None
+        request.transport.close()
+        return web.Response()
+
+    observer = Observer()
+    async with serving(handler, observer=observer, limit=RateLimit(1000, 1000), named=True) as transport:
+        with pytest.raises(TransportError):
+            await transport.request("DELETE", "/a", body=b"{}")
+    assert observer.told == [
+        "DELETE waited",
+        "looked up",
+        "DELETE /a 429, 2 bytes sent, 0 received",
+        "DELETE again after 429",
+        "DELETE waited",
+        "DELETE without an answer",
+    ]
+    assert all(0 <= seconds < 30 for seconds in observer.seconds)
 
 
 async def test_a_request_arrives_as_it_was_meant() -> None:
@@ -63,11 +122,11 @@ async def test_a_request_arrives_as_it_was_meant() -> None:
     async def authorization() -> str | None:
         return next(tokens)
 
-    observed: list[tuple[str, str, int]] = []
+    observer = Observer()
     async with serving(
         handler,
         connection={"authorization": authorization},
-        observe=lambda method, path, status: observed.append((method, path, status)),
+        observer=observer,
     ) as transport:
         answer = await transport.request("PATCH", "/a/b", params={"x": "1"}, body=b"{}", content_type=APPLY_PATCH)
         assert (answer.status, answer.body, answer.headers) == (201, b'{"ok":1}', {})
@@ -81,7 +140,7 @@ async def test_a_request_arrives_as_it_was_meant() -> None:
         }
         await transport.request("GET", "/a")
         assert seen["Authorization"] == "Bearer two", "rotated tokens are read again"
-    assert observed == [("PATCH", "/a/b", 201), ("GET", "/a", 201)]
+    assert observer.told == ["PATCH /a/b 201, 2 bytes sent, 8 received", "GET /a 201, 0 bytes sent, 8 received"]
 
 
 @pytest.mark.parametrize(("refusals", "status", "asked"), [(0, 200, 1), (3, 200, 4), (50, 429, 5)])
@@ -204,3 +263,69 @@ async def test_a_broken_watch_is_told() -> None:
     async with serving(streaming(b"a\n", cut=True)) as transport:
         with pytest.raises(TransportError, match="watch /w: "):
             await read(transport)
+
+
+async def test_a_refused_token_is_replaced_and_the_request_sent_again() -> None:
+    held, newest = ["Bearer old"], "Bearer new"
+    seen: list[tuple[str, str | None]] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        seen.append((request.method, request.headers.get("Authorization")))
+        return web.Response(status=200 if request.headers.get("Authorization") == "Bearer new" else 401)
+
+    async def authorization() -> str | None:
+        return held[0]
+
+    async def renew() -> str | None:
+        held[0] = newest
+        return held[0]
+
+    credentials = {"authorization": authorization, "renew": renew}
+    async with serving(handler, connection=credentials) as transport:
+        assert (await transport.request("POST", "/a", body=b"{}")).status == 200
+        assert seen == [("POST", "Bearer old"), ("POST", "Bearer new")]
+        held[0], newest = "Bearer old", "Bearer old"
+        del seen[:]
+        assert (await transport.request("POST", "/a", body=b"{}")).status == 401
+        assert seen == [("POST", "Bearer old")], "the same token is not sent twice"
+
+
+async def test_a_watch_whose_token_is_refused_has_another_one_next_time() -> None:
+    held = ["Bearer old"]
+
+    async def handler(request: web.Request) -> web.Response:
+        return web.Response(status=200 if request.headers.get("Authorization") == "Bearer new" else 401)
+
+    async def authorization() -> str | None:
+        return held[0]
+
+    async def renew() -> str | None:
+        held[0] = "Bearer new"
+        return held[0]
+
+    async with serving(handler, connection={"authorization": authorization, "renew": renew}) as transport:
+        async with transport.stream("/a") as (status, _):
+            assert status == 401
+        async with transport.stream("/a") as (status, _):
+            assert status == 200
+
+
+async def test_the_gate_is_asked_after_all_waiting() -> None:
+    """A process that waits for its turn may lose it meanwhile."""
+    answers = iter([429, 200])
+    sent: list[str] = []
+    open_ = [True]
+
+    async def handler(request: web.Request) -> web.Response:
+        sent.append(request.path)
+        open_[0] = False
+        return web.Response(status=next(answers), headers={"Retry-After": "0"})
+
+    def gate() -> None:
+        if not open_[0]:
+            raise NotLeadingError
+
+    async with serving(handler) as transport:
+        with pytest.raises(NotLeadingError):
+            await transport.request("POST", "/a", body=b"{}", gate=gate)
+        assert sent == ["/a"]

@@ -27,7 +27,7 @@ async def test_adds_of_a_waiting_key_coalesce() -> None:
     for key in ("a", "b", "a", "a"):
         queue.add(key)
     assert len(queue) == 2
-    assert queue.adds == 4
+    assert sorted(queue.waiting()) == ["a", "b"]
     assert ready(queue) == ["a", "b"]
 
 
@@ -179,7 +179,6 @@ async def test_retries_back_off_exponentially_with_jitter_up_to_a_limit_and_forg
         await queue.get()
         assert asyncio.get_running_loop().time() - before == pytest.approx(delay, abs=1e-4)
         queue.done("a")
-    assert queue.retries == len(nominal)
     queue.forget("a")
     assert queue.retry("a") <= 0.125
 
@@ -216,3 +215,53 @@ async def test_close_drops_ready_and_delayed_keys() -> None:
         await queue.get()
     await asyncio.sleep(2)
     assert len(queue) == 0
+
+
+class Observer:
+    """Writes down what it is told, and when."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str, float]] = []
+
+    def added(self, key: str) -> None:
+        self.told.append(("added", key, asyncio.get_running_loop().time()))
+
+    def retried(self, key: str) -> None:
+        self.told.append(("retried", key, 0.0))
+
+    def taken(self, key: str, seconds: float) -> None:
+        self.told.append(("taken", key, seconds))
+
+    def done(self, key: str, seconds: float) -> None:
+        self.told.append(("done", key, seconds))
+
+
+@in_virtual_time
+async def test_an_observer_is_told_once_that_a_key_is_due_how_long_it_waited_and_how_long_it_took() -> None:
+    queue: WorkQueue[str] = WorkQueue(backoff_first=1.0)
+    observer = queue.observer = Observer()
+    began = asyncio.get_running_loop().time()
+    queue.add("a", delay=2.0)
+    await asyncio.sleep(5.0)
+    queue.add("a", delay=1.0)
+    queue.add("a")
+    assert await queue.get() == "a"
+    await asyncio.sleep(3.0)
+    assert [(key, asyncio.get_running_loop().time() - at) for key, at in queue.taken_at().items()] == [("a", 3.0)]
+    queue.add("a")
+    queue.add("a")
+    queue.done("a")
+    await asyncio.sleep(0.5)
+    assert await queue.get() == "a"
+    queue.retry("a")
+    queue.done("a")
+    assert not queue.taken_at()
+    assert [(what, key, round(at, 6)) for what, key, at in observer.told] == [
+        ("added", "a", round(began + 2.0, 6)),
+        ("taken", "a", 3.0),
+        ("added", "a", round(began + 8.0, 6)),
+        ("done", "a", 3.0),
+        ("taken", "a", 0.5),
+        ("retried", "a", 0.0),
+        ("done", "a", 0.0),
+    ]

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 from kuberay.api.kinds import POD, SERVICE, Kind
 from kuberay.api.objects import Object, from_dict
-from kuberay.kube.store import Store
+from kuberay.kube.store import REMEMBERED, Store
 
 
 def pod(name: str, version: int, *, uid: str = "", owner: str = "", **labels: str) -> Object:
@@ -278,3 +278,35 @@ def test_a_kind_that_was_served_once_counts_as_served() -> None:
     store.note_served(SERVICE, True)
     store.note_served(SERVICE, False)
     assert store.serves(SERVICE)
+
+
+def test_what_has_gone_is_forgotten_when_every_kind_was_listed_again() -> None:
+    now = 1000.0
+    store = Store(lambda: now)
+    store.upsert(POD, pod("a", 5))
+    store.remove(POD, "ns", "a", "uid-a")
+    now += REMEMBERED - 1
+    store.upsert(POD, pod("b", 6))
+    store.remove(POD, "ns", "b", "uid-b")
+    store.forget_old()
+    assert (store.was_pod("ns", "a"), store.was_pod("ns", "b")) == (True, True)
+    assert not store.upsert(POD, pod("a", 7)), "it came back"
+
+    now += 2
+    store.forget_old()
+    assert (store.was_pod("ns", "a"), store.was_pod("ns", "b")) == (False, True)
+    assert not store.upsert(POD, pod("b", 8)), "it came back"
+    assert store.upsert(POD, pod("a", 7))
+
+
+def test_what_goes_again_is_remembered_from_then_on() -> None:
+    now = 1000.0
+    store = Store(lambda: now)
+    store.remove(POD, "ns", "a", "uid-a", at=5)
+    store.remove(POD, "ns", "b", "uid-b", at=6)
+    now += REMEMBERED
+    store.remove(POD, "ns", "a", "uid-a", at=9)
+    now += 1
+    store.forget_old()
+    assert not store.upsert(POD, pod("a", 8)), "it came back"
+    assert store.upsert(POD, pod("b", 4))

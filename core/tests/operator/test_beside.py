@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 from typing import Any
 
@@ -127,3 +128,25 @@ def test_what_waits_is_dropped_when_the_operator_ends() -> None:
         assert beside.tasks == []
 
     asyncio.run(run())
+
+
+def test_what_is_logged_and_traced_in_a_thread_belongs_to_the_pass() -> None:
+    seen: list[tuple[str, Any]] = []
+
+    def plan(_observed: Observed) -> Plan:
+        seen.append((threading.current_thread().name, place.get()))
+        return Plan()
+
+    place: contextvars.ContextVar[str] = contextvars.ContextVar("place", default="nowhere")
+
+    async def run() -> None:
+        store = Store()
+        beside = Beside(NoHooks(), store, lambda *_: asyncio.sleep(0))
+        place.set("in the pass")
+        await beside.plan(plan, observed(store), Lane.BESIDE)
+        beside.end()
+
+    asyncio.run(run())
+    ((thread, where),) = seen
+    assert thread.startswith(THREAD_PREFIX)
+    assert where == "in the pass"

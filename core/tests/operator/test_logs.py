@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from kuberay.operator.logs import log_context, set_up_logging
+from kuberay.operator.log_levels import LOG_LEVELS, QUIET
+from kuberay.operator.logs import log_context, object_context, set_up_logging
 
 
 @pytest.fixture(autouse=True)
@@ -21,6 +22,9 @@ def _keep_logging() -> Iterator[None]:
         if handler not in before:
             handler.close()
     root.handlers[:] = before
+    LOG_LEVELS.use("info", {})
+    for name in QUIET:
+        logging.getLogger(name).setLevel(logging.NOTSET)
     root.setLevel(level)
 
 
@@ -30,16 +34,17 @@ def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
 
 def test_a_line_is_a_json_object_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     set_up_logging(level="info", encoder="json")
-    with log_context(object="RayCluster ns/rc", reconcileID="1"), log_context(more="x"):
+    with log_context(**object_context("RayCluster", "ns", "rc"), reconcileID="1"), log_context(more="x"):
         logging.getLogger("kuberay.x").warning("look at %s", "this", extra={"plugin": "volcano"})
     logging.getLogger("kuberay.x").debug("not at this level")
     (line,) = lines(capsys)
     assert line.pop("ts").endswith("Z")
     assert line == {
         "level": "warning",
-        "logger": "kuberay.x",
+        "logger": "controllers.RayCluster",
+        "component": "kuberay.x",
         "msg": "look at this",
-        "object": "RayCluster ns/rc",
+        "RayCluster": {"name": "rc", "namespace": "ns"},
         "reconcileID": "1",
         "more": "x",
         "plugin": "volcano",
@@ -48,10 +53,13 @@ def test_a_line_is_a_json_object_on_standard_error(capsys: pytest.CaptureFixture
 
 def test_the_context_ends_with_its_block(capsys: pytest.CaptureFixture[str]) -> None:
     set_up_logging(level="info", encoder="json")
-    with log_context(object="a"):
-        pass
+    with log_context(one="a", two="b"), log_context(two=None):
+        logging.getLogger("x").error("inside")
     logging.getLogger("x").error("after")
-    assert "object" not in lines(capsys)[0]
+    inside, after = lines(capsys)
+    assert (inside["one"], inside["logger"]) == ("a", "x")
+    assert not {"two", "component"} & inside.keys()
+    assert not {"one", "two"} & after.keys()
 
 
 def test_exceptions_bring_their_stack_in_the_same_line(capsys: pytest.CaptureFixture[str]) -> None:
@@ -66,11 +74,11 @@ def test_exceptions_bring_their_stack_in_the_same_line(capsys: pytest.CaptureFix
 
 def test_the_console_form(capsys: pytest.CaptureFixture[str]) -> None:
     set_up_logging(level="debug", encoder="console")
-    with log_context(object="a"):
+    with log_context(key="a"):
         logging.getLogger("x").debug("hello")
     stamp, *rest = capsys.readouterr().err.rstrip("\n").split("\t")
     assert stamp.endswith("Z")
-    assert rest == ["DEBUG", "x", "hello", "object=a"]
+    assert rest == ["DEBUG", "x", "hello", '{"key":"a"}']
 
 
 def test_a_file_gets_the_same_in_its_own_form(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -84,3 +92,52 @@ def test_a_file_gets_the_same_in_its_own_form(tmp_path: Path, capsys: pytest.Cap
 def test_a_file_that_cannot_be_written_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="none"):
         set_up_logging(level="info", encoder="json", log_file=str(tmp_path / "none" / "x.log"))
+
+
+def test_the_file_has_no_debug_messages_whatever_standard_error_has(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "operator.log"
+    set_up_logging(level="debug", encoder="json", log_file=str(path))
+    logging.getLogger("x").debug("detail")
+    logging.getLogger("x").info("news")
+    assert [json.loads(line)["msg"] for line in path.read_text().splitlines()] == ["news"]
+    assert [line["msg"] for line in lines(capsys)] == ["detail", "news"]
+
+
+def test_a_flood_of_one_message_is_thinned_out_and_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("time.monotonic", lambda: 5.0)
+    path = tmp_path / "operator.log"
+    set_up_logging(level="info", encoder="json", log_file=str(path))
+    for number in range(1000):
+        logging.getLogger("x").warning("no answer of %s", number)
+    logging.getLogger("x").warning("something else")
+    told = lines(capsys)
+    assert told == [json.loads(line) for line in path.read_text().splitlines()]
+    assert len(told) == 100 + 9 + 1
+    assert [line.get("leftOut") for line in told[99:102]] == [None, 99, 99]
+    assert "leftOut" not in told[-1]
+
+
+SECRETS = (
+    "s3cret-token-of-nobody",
+    "eyJhbGciOiJSUzI1NiIsImtpZCI6Ing.eyJzdWIiOiJzeXN0ZW06c2VydmljZWFjY291bnQ.c2lnbmF0dXJl",
+)
+
+
+@pytest.mark.parametrize("encoder", ["json", "console"])
+@pytest.mark.parametrize("secret", SECRETS)
+def test_tokens_do_not_reach_the_log(secret: str, encoder: str, capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging(level="debug", encoder=encoder)
+    log = logging.getLogger("x")
+    log.debug("sent Authorization: Bearer %s", secret)
+    log.error("no answer of redis://default:%s@redis:6379", secret)
+    try:
+        raise RuntimeError(f"refused: authorization=bearer {secret}")
+    except RuntimeError:
+        log.exception("failed")
+    text = capsys.readouterr().err
+    assert secret not in text
+    assert text.count("***") >= 3

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import asyncio
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB, RAYSERVICE
 from kuberay.api.names import LABEL_ORIGIN_CRD
 from kuberay.api.objects import RayObject, from_dict
+from kuberay.kube.client import Client
+from kuberay.kube.informer import Informer, Scope
 from kuberay.kube.queue import WorkQueue
 from kuberay.kube.store import Store
+from kuberay.operator.keys import Key
 from kuberay.operator.metrics import Metrics
+from kuberay.plan.model import ObjectProbe, Probe, ProbeResult
+from kuberay_testkit.sim.server import SimServer
+from kuberay_testkit.sim.transport import SimTransport
+from kuberay_testkit.sim.virtual import in_virtual_time
 
 CREATED = "2026-01-01T00:00:00Z"
 NOW = datetime(2026, 1, 1, 0, 1, 30, tzinfo=UTC)
@@ -139,6 +147,7 @@ def test_a_reused_name_starts_fresh() -> None:
         store.remove(kind, "ns", name, f"uid-{name}")
         store.upsert(kind, fresh)
     lines = scrape(metrics, "kuberay_cluster") | scrape(metrics, "kuberay_job")
+    lines -= scrape(metrics, "kuberay_job_attempts_ended_total")
     assert lines
     assert all('uid="fresh"' in line for line in lines)
     assert not any("duration" in line for line in lines)
@@ -148,7 +157,6 @@ def test_without_export_there_are_runtime_series_only_and_nothing_is_kept() -> N
     metrics = Metrics()
     job = obj(RAYJOB, "rj", {"jobDeploymentStatus": "Running"})
     metrics.status_written("RayJob", job, {"jobDeploymentStatus": "Retrying", "startTime": CREATED}, NOW)
-    assert not metrics.retried({"uid-rj"})
     assert scrape(metrics, "kuberay_cluster") == set()
     assert scrape(metrics, "controller_runtime_reconcile_total")
     assert scrape(metrics, "process_resident_memory_bytes")
@@ -169,18 +177,56 @@ def test_passes_are_counted_by_result() -> None:
     assert 'controller_runtime_active_workers{controller="rayjob"} 0.0' in scrape(metrics, "controller_runtime_active")
 
 
-def test_the_queue_and_plugins_are_shown() -> None:
-    metrics, queue = Metrics(), WorkQueue[str]()
-    metrics.watch_queue(queue)
-    queue.add("a")
-    queue.add("a")
-    metrics.plugin_enabled("volcano", "kuberay-volcano", "1")
+@in_virtual_time
+async def test_the_queue_is_shown_by_controller() -> None:
+    metrics, queue = Metrics(), WorkQueue[Key]()
+    metrics.watch_queue(queue, 7)
+    names = 'controller="rayjob",name="rayjob"'
+    assert f"workqueue_depth{{{names}}} 0.0" in scrape(metrics, "workqueue_depth")
+    key = Key(RAYJOB, "ns", "a")
+    queue.add(key)
+    queue.add(key)
+    queue.retry(key)
+    assert f"workqueue_depth{{{names}}} 1.0" in scrape(metrics, "workqueue_depth")
+    assert f"workqueue_adds_total{{{names}}} 1.0" in scrape(metrics, "workqueue_adds_total")
+    assert f"workqueue_retries_total{{{names}}} 1.0" in scrape(metrics, "workqueue_retries_total")
+    assert await queue.get() == key
+    await asyncio.sleep(20)
+    assert f"workqueue_longest_running_processor_seconds{{{names}}} 20.0" in scrape(metrics, "workqueue_longest")
+    queue.done(key)
+    assert f"workqueue_unfinished_work_seconds{{{names}}} 0.0" in scrape(metrics, "workqueue_unfinished")
+    assert 'workqueue_work_duration_seconds_bucket{controller="rayjob",le="10.0",name="rayjob"} 0.0' in scrape(
+        metrics, "workqueue_work_duration_seconds_bucket"
+    )
+    assert f"workqueue_work_duration_seconds_sum{{{names}}} 20.0" in scrape(metrics, "workqueue_work_duration_seconds")
+    assert f"workqueue_queue_duration_seconds_count{{{names}}} 1.0" in scrape(metrics, "workqueue_queue_duration")
+    workers = scrape(metrics, "controller_runtime_max_concurrent_reconciles")
+    assert 'controller_runtime_max_concurrent_reconciles{controller="rayjob"} 7.0' in workers
+
+
+def test_series_of_a_plugin_are_there_from_the_start() -> None:
+    metrics = Metrics()
+    slow: list[str] = []
+    metrics.plugin_enabled("volcano", "kuberay-volcano", "1", ["mutate_pod", "validate"])
+    metrics.watch_slow_plugins(lambda: slow)
+    failures = "kuberay_plugin_failures_total"
+    assert scrape(metrics, failures) == {
+        f'{failures}{{hook="mutate_pod",plugin="volcano"}} 0.0',
+        f'{failures}{{hook="validate",plugin="volcano"}} 0.0',
+    }
+    assert scrape(metrics, "kuberay_plugin_slow") == {'kuberay_plugin_slow{plugin="volcano"} 0.0'}
+    slow.append("volcano")
     metrics.hook_called("volcano", "mutate_pod", 0.001, failed=True)
-    assert scrape(metrics, "workqueue_depth") == {'workqueue_depth{name="kuberay"} 1.0'}
-    assert scrape(metrics, "workqueue_adds_total") == {'workqueue_adds_total{name="kuberay"} 2.0'}
+    metrics.hook_called("volcano", "mutate_pod", 2.0, failed=False)
+    assert f'{failures}{{hook="mutate_pod",plugin="volcano"}} 1.0' in scrape(metrics, failures)
+    assert scrape(metrics, "kuberay_plugin_slow") == {'kuberay_plugin_slow{plugin="volcano"} 1.0'}
     assert len(scrape(metrics, "kuberay_plugin_info")) == 1
-    failures = scrape(metrics, "kuberay_plugin_failures_total")
-    assert failures == {'kuberay_plugin_failures_total{hook="mutate_pod",plugin="volcano"} 1.0'}
+    seconds = scrape(metrics, "kuberay_plugin_hook_duration_seconds")
+    labels = 'hook="mutate_pod",{}plugin="volcano"'
+    for le, count in (("0.001", 1.0), ("1.0", 1.0), ("+Inf", 2.0)):
+        shown = labels.format(f'le="{le}",')
+        assert f"kuberay_plugin_hook_duration_seconds_bucket{{{shown}}} {count}" in seconds
+    assert f"kuberay_plugin_hook_duration_seconds_sum{{{labels.format('')}}} 2.001" in seconds
 
 
 @pytest.mark.parametrize(
@@ -199,13 +245,122 @@ def test_the_queue_and_plugins_are_shown() -> None:
 )
 def test_requests_are_counted_by_verb_and_resource(method: str, path: str, verb: str, resource: str) -> None:
     metrics = Metrics()
-    metrics.request(method, path, 200)
+    metrics.running("1.2.3", {"RayCronJob": True}, "https://10.0.0.1:443")
+    metrics.requests.answered(method, path, 200, 0.2, 100, 3000)
     assert scrape(metrics, "kuberay_api_requests_total") == {
         f'kuberay_api_requests_total{{resource="{resource}",verb="{verb}"}} 1.0'
     }
-    assert f'rest_client_requests_total{{code="200",method="{method}"}} 1.0' in scrape(
-        metrics, "rest_client_requests_total"
-    )
+    assert scrape(metrics, "rest_client_requests_total") == {
+        f'rest_client_requests_total{{code="200",host="10.0.0.1:443",method="{method}"}} 1.0'
+    }
+
+
+def test_requests_are_measured_under_the_names_of_the_go_client() -> None:
+    """operator.md 12: names, labels and buckets."""
+    metrics = Metrics()
+    metrics.running("1.2.3", {"RayCronJob": True, "Other": False}, "https://api:6443/")
+    metrics.requests.answered("GET", "/api/v1/pods", 200, 0.2, 0, 3000)
+    metrics.requests.unanswered("GET")
+    metrics.requests.repeated("GET", 429)
+    metrics.requests.waited("GET", 0.3)
+    metrics.requests.resolved(0.01)
+    lines = scrape(metrics, "rest_client_") | scrape(metrics, "kuberay_feature") | scrape(metrics, "kuberay_build_info")
+    for line in (
+        'rest_client_requests_total{code="<error>",host="api:6443",method="GET"} 1.0',
+        'rest_client_request_retries_total{code="429",host="api:6443",verb="GET"} 1.0',
+        'rest_client_request_duration_seconds_bucket{host="api:6443",le="0.1",verb="GET"} 0.0',
+        'rest_client_request_duration_seconds_bucket{host="api:6443",le="0.25",verb="GET"} 1.0',
+        'rest_client_request_duration_seconds_sum{host="api:6443",verb="GET"} 0.2',
+        'rest_client_request_duration_seconds_count{host="api:6443",verb="PUT"} 0.0',
+        'rest_client_request_size_bytes_bucket{host="api:6443",le="64.0",verb="GET"} 1.0',
+        'rest_client_response_size_bytes_bucket{host="api:6443",le="1024.0",verb="GET"} 0.0',
+        'rest_client_response_size_bytes_bucket{host="api:6443",le="4096.0",verb="GET"} 1.0',
+        'rest_client_response_size_bytes_bucket{host="api:6443",le="1.6777216e+07",verb="GET"} 1.0',
+        'rest_client_rate_limiter_duration_seconds_sum{host="api:6443",verb="GET"} 0.3',
+        'rest_client_dns_resolution_duration_seconds_bucket{host="api:6443",le="30.0"} 1.0',
+        'kuberay_feature_enabled{name="RayCronJob"} 1.0',
+        'kuberay_feature_enabled{name="Other"} 0.0',
+    ):
+        assert line in lines
+    buckets = {line.split('le="')[1].split('"')[0] for line in lines if "duration_seconds_bucket" in line}
+    assert buckets == {
+        "0.005",
+        "0.025",
+        "0.1",
+        "0.25",
+        "0.5",
+        "1.0",
+        "2.0",
+        "4.0",
+        "8.0",
+        "15.0",
+        "30.0",
+        "60.0",
+        "+Inf",
+    }
+    assert not any("dns" in line and 'le="60.0"' in line for line in lines)
+    assert any(line.startswith("kuberay_build_info{") and 'version="1.2.3"' in line for line in lines)
+
+
+def test_what_else_the_runtime_tells() -> None:
+    metrics = Metrics()
+    leader = 'leader_election_master_status{name="ray-operator-leader"}'
+    assert scrape(metrics, "leader_election") == {f"{leader} 0.0"}
+    metrics.leads(True)
+    assert scrape(metrics, "leader_election") == {f"{leader} 1.0"}
+    metrics.loop_was_late(0.2)
+    assert 'kuberay_event_loop_lag_seconds_bucket{le="0.25"} 1.0' in scrape(metrics, "kuberay_event_loop_lag")
+    assert 'kuberay_event_loop_lag_seconds_bucket{le="0.1"} 0.0' in scrape(metrics, "kuberay_event_loop_lag")
+    lost = [3]
+    metrics.watch_events(lambda: lost[0])
+    assert scrape(metrics, "kuberay_events_dropped") == {"kuberay_events_dropped_total 3.0"}
+    metrics.reconciled("RayCronJob", "error", 0.1, unexpected=True)
+    panics = scrape(metrics, "controller_runtime_reconcile_panics_total")
+    assert 'controller_runtime_reconcile_panics_total{controller="raycronjob"} 1.0' in panics
+    assert 'controller_runtime_reconcile_panics_total{controller="rayservice"} 0.0' in panics
+
+
+def test_probes_are_counted_by_what_they_ask() -> None:
+    metrics = Metrics()
+    probe = ObjectProbe(RAYJOB, "ns", "rj", timedelta(seconds=1))
+    bad = ProbeResult("error", NOW, error="no answer")
+    running: list[tuple[Probe, ProbeResult | None]] = [(probe, None), (probe, bad)]
+    metrics.probes.running = lambda: running
+    metrics.probes.asked(probe, bad, 2.0)
+    metrics.probes.asked(probe, ProbeResult("found", NOW), 0.1)
+    lines = scrape(metrics, "kuberay_probe")
+    for line in (
+        'kuberay_probe_requests_total{outcome="error",probe="object"} 1.0',
+        'kuberay_probe_requests_total{outcome="found",probe="object"} 1.0',
+        'kuberay_probe_requests_total{outcome="found",probe="job_info"} 0.0',
+        'kuberay_probe_duration_seconds_bucket{le="1.0",probe="object"} 1.0',
+        'kuberay_probe_duration_seconds_sum{probe="object"} 2.1',
+        'kuberay_probes{probe="object"} 2.0',
+        'kuberay_probes_failing{probe="object"} 1.0',
+        'kuberay_probes_failing{probe="job_info"} 0.0',
+    ):
+        assert line in lines
+
+
+@in_virtual_time
+async def test_the_store_is_told_by_kind() -> None:
+    metrics, store = Metrics(), Store()
+    client = Client(SimTransport(SimServer()))
+    informers = [Informer(client, store, Scope(RAYJOB, namespace)) for namespace in ("a", "b")]
+    metrics.watch_store(store, informers)
+    store.upsert(RAYJOB, obj(RAYJOB, "rj"))
+    assert 'kuberay_store_objects{kind="RayJob"} 1.0' in scrape(metrics, "kuberay_store")
+    assert 'kuberay_store_synced{kind="RayJob"} 0.0' in scrape(metrics, "kuberay_store")
+    assert scrape(metrics, "kuberay_store_list_age") == set()
+    now = asyncio.get_running_loop().time()
+    for informer, age in zip(informers, (5.0, 7.0), strict=True):
+        informer.synced.set()
+        informer.last_list, informer.repairs, informer.failures = now - age, 1, 2
+    lines = scrape(metrics, "kuberay_store") | scrape(metrics, "kuberay_watch")
+    assert 'kuberay_store_synced{kind="RayJob"} 1.0' in lines
+    assert 'kuberay_store_list_age_seconds{kind="RayJob"} 7.0' in lines
+    assert 'kuberay_store_repairs_total{kind="RayJob"} 2.0' in lines
+    assert 'kuberay_watch_failures_total{kind="RayJob"} 4.0' in lines
 
 
 def test_a_raycronjob_is_counted_while_it_is_there() -> None:
@@ -234,6 +389,8 @@ def test_a_rayservice_has_its_conditions_as_labels(conditions: Any, ready: str, 
     metrics, _ = exporting((RAYSERVICE, obj(RAYSERVICE, "rs", {"conditions": conditions})))
     assert scrape(metrics, "kuberay_service") == {
         'kuberay_service_info{name="rs",namespace="ns",uid="uid-rs"} 1.0',
+        'kuberay_service_serve_endpoints{name="rs",namespace="ns",uid="uid-rs"} 0.0',
+        'kuberay_service_condition_suspended{condition="false",name="rs",namespace="ns",uid="uid-rs"} 1.0',
         f'kuberay_service_condition_ready{{condition="{ready}",name="rs",namespace="ns",uid="uid-rs"}} 1.0',
         f'kuberay_service_condition_upgrade_in_progress{{condition="{upgrading}",name="rs",namespace="ns",uid="uid-rs"}} 1.0',
     }
@@ -242,8 +399,8 @@ def test_a_rayservice_has_its_conditions_as_labels(conditions: Any, ready: str, 
 def test_the_series_of_a_deleted_rayservice_go_and_others_stay() -> None:
     """rayservice.md row 144"""
     metrics, store = exporting((RAYSERVICE, obj(RAYSERVICE, "one")), (RAYSERVICE, obj(RAYSERVICE, "two")))
-    assert len(scrape(metrics, "kuberay_service")) == 6
+    assert len(scrape(metrics, "kuberay_service")) == 10
     store.remove(RAYSERVICE, "ns", "one", "uid-one")
     left = scrape(metrics, "kuberay_service")
-    assert len(left) == 3
+    assert len(left) == 5
     assert all('name="two"' in line for line in left)

@@ -26,6 +26,8 @@ from kuberay.plan.model import (
     JobLogsProbe,
     LeavingPod,
     ObjectProbe,
+    Probe,
+    ProbeResult,
     StopJobCall,
 )
 from kuberay.ray.dashboard import DashboardTarget, DashboardUnreachableError
@@ -84,6 +86,39 @@ async def test_a_job_is_asked_for_at_the_interval_and_only_changes_wake_the_key(
     assert len(world.woken) == 3
     assert world.prober.results(KEY)[PROBE].value["message"] == "done"
     world.prober.stop()
+
+
+class Observer:
+    """Writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str, bool]] = []
+        self.seconds: list[float] = []
+
+    def asked(self, probe: Probe, result: ProbeResult, seconds: float) -> None:
+        self.told.append((type(probe).__name__, result.outcome, bool(result.error)))
+        self.seconds.append(seconds)
+
+
+@in_virtual_time
+async def test_an_observer_is_told_of_every_answer_and_what_runs_can_be_seen() -> None:
+    observer = Observer()
+    world = World(observer=observer)
+    world.prober.want(KEY, [PROBE, ACCOUNT])
+    world.prober.want(OTHER, [PROBE])
+    assert [result for _, result in world.prober.running()] == [None, None, None]
+    await asyncio.sleep(0.1)
+    assert sorted(observer.told) == [
+        ("JobInfoProbe", "absent", False),
+        ("JobInfoProbe", "absent", False),
+        ("ObjectProbe", "absent", False),
+    ]
+    assert all(seconds >= 0 for seconds in observer.seconds)
+    assert {result.outcome for _, result in world.prober.running() if result is not None} == {"absent"}
+    world.prober.want(KEY, [])
+    assert [probe for probe, _ in world.prober.running()] == [PROBE]
+    world.prober.stop()
+    assert not world.prober.running()
 
 
 @in_virtual_time
@@ -329,6 +364,7 @@ async def test_tokens_of_former_clusters_are_not_kept() -> None:
         world.server.create({**body, "metadata": {"name": name, "namespace": "ns"}})
         world.prober.want(KEY, [replace(PROBE, auth=AuthSecret("ns", name))])
         await asyncio.sleep(60)
+        world.prober.forget_old()
     assert [held.name for held in world.prober._tokens] == ["three"]
     world.prober.stop()
 

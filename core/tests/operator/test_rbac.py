@@ -72,7 +72,7 @@ def test_rayservices_are_never_made_or_deleted_and_endpoints_only_read() -> None
     assert verbs["rayservices"] == {"get", "list", "watch", "patch"}
     assert verbs["rayservices/status"] == {"patch"}
     assert verbs["rayservices/finalizers"] == {"update"}
-    assert verbs["endpointslices"] == {"get", "list", "watch"}
+    assert verbs["endpointslices"] == {"list", "watch"}
 
 
 def test_plugin_rules_are_added_to_the_core_rules() -> None:
@@ -92,5 +92,26 @@ def test_nothing_is_granted_by_a_star_and_nothing_that_is_not_needed(rule: Polic
 def test_election_needs_one_role_in_the_operators_namespace() -> None:
     manifests = rbac_manifests(namespace="sys")
     assert manifests[1]["rules"] == [
-        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]}
+        {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get", "create", "update"]},
+        {"apiGroups": ["events.k8s.io"], "resources": ["events"], "verbs": ["create", "patch"]},
     ]
+
+
+@pytest.mark.parametrize("watched", [[], ["a", "c"]])
+def test_secrets_in_some_namespaces_only(watched: list[str]) -> None:
+    """Also where a rule of a plugin names them beside something else."""
+    mixed = PolicyRule(("", "x.io"), ("secrets", "things"), ("patch",))
+    manifests = rbac_manifests(namespace="sys", plugin_rules=[mixed], watch_namespaces=watched, secret_namespaces=["a"])
+    of_secrets = [m for m in manifests if m["kind"] == "Role" and m["metadata"]["name"] == "kuberay-operator-secrets"]
+    assert [m["metadata"]["namespace"] for m in of_secrets] == ["a"]
+    assert {r for rule in of_secrets[0]["rules"] for r in rule["resources"]} == {"secrets"}
+    assert {verb for rule in of_secrets[0]["rules"] for verb in rule["verbs"]} == {
+        *("get", "list", "watch", "create", "patch")
+    }
+    for manifest in manifests:
+        if manifest not in of_secrets:
+            assert "secrets" not in {r for rule in manifest.get("rules", ()) for r in rule["resources"]}
+    other = rules(manifests, "Role", "c") if watched else rules(manifests, "ClusterRole")
+    assert other[-1]["resources"] == ["things"]
+    nowhere = rbac_manifests(namespace="sys", secret_namespaces=[])
+    assert "secrets" not in str(nowhere)

@@ -7,15 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kuberay.operator.environment import Environment, own_namespace, read_environment
 from kuberay.operator.settings import (
     DEFAULT_PLUGINS,
-    Environment,
     Settings,
     SettingsError,
     WaitGcsReadyResources,
     load_settings,
-    own_namespace,
-    read_environment,
 )
 
 HEAD = "apiVersion: config.ray.io/v1alpha1\nkind: Configuration\n"
@@ -381,3 +379,27 @@ def test_a_gate_that_means_nothing_without_its_plugin_turns_it_on(flags: dict[st
     assert found == names
     listed = (flags.get("plugins") or {}).get("enabled")
     assert ("networkpolicy" in optional) is ("networkpolicy" in names and listed != ["networkpolicy"])
+
+
+@pytest.mark.parametrize(
+    ("said", "watched", "used"),
+    [
+        ("*", "", None),
+        ("*", "a,b", None),
+        ("a, *", "", None),
+        ("", "", []),
+        (" , ", "", []),
+        ("a, b", "", ["a", "b"]),
+        ("a,b", "b,c", ["b"]),
+    ],
+)
+def test_where_secrets_may_be_used(said: str, watched: str, used: list[str] | None) -> None:
+    settings = Settings(secret_namespaces=said, watch_namespace=watched)
+    assert settings.secrets_in == used
+    config = Environment().plan_config(settings, "1")
+    assert config.secret_namespaces == (None if used is None else frozenset(used))
+
+
+def test_the_standard_for_pods() -> None:
+    assert Environment().plan_config(Settings(pod_security_standard="restricted"), "1").restricted_pods
+    assert "restricted" in refusal(pod_security_standard="baseline")

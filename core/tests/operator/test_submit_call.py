@@ -22,10 +22,17 @@ CALL = SubmitJobCall("head:8265", "id-1", json.dumps({"entrypoint": "python a.py
 class World:
     def __init__(self) -> None:
         server = SimServer()
+        self.leads = True
         self.dashboard = FakeDashboard()
         self.dashboard.up("head:8265")
         self.woken: list[Key] = []
-        self.prober = Prober(Client(SimTransport(server)), self.dashboard, server.clock, self.woken.append)
+        self.prober = Prober(
+            Client(SimTransport(server)),
+            self.dashboard,
+            server.clock,
+            self.woken.append,
+            may_act=lambda: self.leads,
+        )
 
     @property
     def outcome(self) -> str:
@@ -83,4 +90,16 @@ async def test_an_id_that_is_taken_is_success() -> None:
     world.prober.want(KEY, [CALL])
     await asyncio.sleep(10)
     assert world.outcome == "found"
+    world.prober.stop()
+
+
+@in_virtual_time
+async def test_nothing_is_handed_in_by_a_replica_that_leads_no_more() -> None:
+    """It may have been frozen between its plan and this."""
+    world = World()
+    world.leads = False
+    world.prober.want(KEY, [CALL])
+    await asyncio.sleep(60)
+    assert world.outcome == "error"
+    assert world.calls == []
     world.prober.stop()

@@ -24,7 +24,7 @@ def test_the_page_is_up_to_date():
 def test_every_hook_is_on_the_page_with_its_arguments():
     page = PAGE.read_text()
     hooks = hook_arguments()
-    assert len(hooks) == 16
+    assert len(hooks) == 17
     for name, arguments in hooks.items():
         section = page.split(f"\n### {name}\n")[1].split("\n### ")[0]
         signature = re.search(rf"def {name}\((.*)\) ->", section)

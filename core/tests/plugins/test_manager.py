@@ -449,6 +449,26 @@ def test_a_failure_is_logged_once_with_its_traceback(make_owner, caplog):
     assert (record.plugin, record.hook) == ("a", "validate")  # type: ignore[attr-defined]
 
 
+def test_a_failure_that_goes_on_is_logged_again_after_an_hour_and_others_are_forgotten(make_owner, caplog):
+    now = 1000.0
+    number = 0
+
+    def fail(ctx):
+        raise RuntimeError(f"no luck {number % 2}")
+
+    manager = PluginManager([plugin("a", validate=fail)], clock=lambda: now)
+    with caplog.at_level(logging.ERROR):
+        for seconds in (0, 1800, 1799):
+            now += seconds
+            manager.validate(make_owner())
+        number, now = 1, now + 1
+        manager.validate(make_owner())
+        assert [key[2] for key in manager._logged] == ["RuntimeError: no luck 1"]
+        number = 2
+        manager.validate(make_owner())
+    assert [record.getMessage()[-1] for record in caplog.records] == ["0", "1", "0"]
+
+
 def test_exit_requests_are_not_swallowed(make_owner):
     def leave(ctx):
         raise KeyboardInterrupt

@@ -118,3 +118,13 @@ def test_owners_are_not_remembered_without_end(pace, call, monkeypatch):
     for number in range(5):
         call(uid=str(number))
     assert [bool(pace.slow_calls(str(number))) for number in range(5)] == [False, False, True, True, True]
+
+
+def test_owners_that_were_not_slow_for_long_are_forgotten(pace, call, clock):
+    call(uid="gone")
+    call(uid="there")
+    clock.now += 2 * MEMORY
+    call(uid="there")
+    call(uid="there")
+    assert (bool(pace.slow_calls("gone")), bool(pace.slow_calls("there"))) == (False, True)
+    assert list(pace._owners) == ["there"]

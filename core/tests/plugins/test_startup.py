@@ -147,3 +147,44 @@ def test_wrong_settings_name_the_field(sections, sentence):
     manager = PluginManager([plugin("a", settings=lambda: Options), plugin("b")])
     with pytest.raises(PluginError, match=sentence):
         manager.configure(sections)
+
+
+class Spans:
+    def begin(self, *_: Any) -> None: ...
+
+    def end(self, *_: Any) -> None: ...
+
+    def close(self) -> None: ...
+
+
+def test_a_tracer_is_made_with_the_plugins_own_settings():
+    seen: list[Any] = []
+
+    def tracer(settings: Any) -> Spans:
+        seen.append(settings)
+        return Spans()
+
+    manager = PluginManager([plugin("a", tracer=tracer, settings=lambda: Options), plugin("b", tracer=lambda _: None)])
+    manager.configure({"a": {"limit": 5}})
+    assert isinstance(manager.tracer(), Spans)
+    assert [settings.limit for settings in seen] == [5]
+    assert PluginManager([plugin("a", tracer=lambda settings: settings)]).tracer() is None, "no model, no settings"
+
+
+@pytest.mark.parametrize(
+    ("plugins", "sentence"),
+    [
+        (
+            [plugin("a", tracer=lambda _: Spans()), plugin("b", tracer=lambda _: Spans())],
+            "plugins 'a' and 'b' both bring a tracer: enable only one of them",
+        ),
+        (
+            [plugin("a", tracer=lambda _: "jaeger")],
+            r"tracer\(\) returned 'jaeger', which has no begin\(\): a Tracer or None",
+        ),
+        ([plugin("a", tracer=lambda _: 1 / 0)], r"tracer\(\) raised ZeroDivisionError"),
+    ],
+)
+def test_a_tracer_that_cannot_be_used_ends_the_start(plugins: list[Plugin], sentence: str):
+    with pytest.raises(PluginError, match=sentence):
+        PluginManager(plugins).tracer()

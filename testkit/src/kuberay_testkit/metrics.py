@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from kuberay.operator.metrics import Metrics
+from prometheus_client import generate_latest
+from prometheus_client.parser import text_string_to_metric_families
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -53,10 +55,10 @@ class MetricDeltas:
         source: Any = self._source() if callable(self._source) else self._source
         if source is None:
             return {}
-        registry: CollectorRegistry = getattr(source, "registry", source)
+        text = source.exposition() if isinstance(source, Metrics) else generate_latest(source)
         return {
             (sample.name, tuple(sorted(sample.labels.items()))): sample.value
-            for metric in registry.collect()
+            for metric in text_string_to_metric_families(text.decode())
             for sample in metric.samples
         }
 

@@ -14,6 +14,7 @@ PACKAGES: Mapping[str, str] = {
     "mtls": "kuberay-mtls",
     "networkpolicy": "kuberay-networkpolicy",
     "scheduler-plugins": "kuberay-scheduler-plugins",
+    "tracing": "kuberay-tracing",
     "volcano": "kuberay-volcano",
     "yunikorn": "kuberay-yunikorn",
 }

@@ -46,7 +46,8 @@ def diff(
     from kuberay.kube.connection import NoConnectionError
     from kuberay.kube.errors import ApiError
     from kuberay.kube.transport import TransportError
-    from kuberay.operator.settings import SettingsError, load_settings, read_environment
+    from kuberay.operator.environment import read_environment
+    from kuberay.operator.settings import SettingsError, load_settings
     from kuberay.operator.start import assemble_plugins, operator_version
     from kuberay.plugins.gates import GateError
     from kuberay.plugins.loader import PluginError

@@ -14,7 +14,7 @@ from kuberay.cli.diff import diff
 from kuberay.cli.goflags import go_style
 from kuberay.cli.listing import gates, plugins
 from kuberay.cli.migrate import migrate
-from kuberay.cli.offline import crds, rbac
+from kuberay.cli.offline import crds, rbac, webhooks
 from kuberay.cli.plugin_commands import add_plugin_commands
 from kuberay.cli.plugins_new import plugins_group
 from kuberay.cli.render import render
@@ -32,6 +32,7 @@ app = typer.Typer(
 app.command(context_settings={"ignore_unknown_options": False})(run)
 app.command()(crds)
 app.command()(rbac)
+app.command()(webhooks)
 app.add_typer(plugins_group(plugins), name="plugins")
 app.command()(gates)
 app.command()(render)

@@ -33,8 +33,9 @@ def render(
     from kuberay.api.names import MANAGED_BY
     from kuberay.cli.manifests import CRON_JOB_OFF, UnreadableError, documents, place_of
     from kuberay.cli.operator_flags import operator_flags
+    from kuberay.operator.environment import read_environment
     from kuberay.operator.offline import render as render_offline
-    from kuberay.operator.settings import SettingsError, load_settings, read_environment
+    from kuberay.operator.settings import SettingsError, load_settings
     from kuberay.operator.start import PLANS, assemble_plugins, operator_version
     from kuberay.plugins.gates import GateError
     from kuberay.plugins.loader import PluginError

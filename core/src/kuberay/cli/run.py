@@ -14,6 +14,7 @@ BOOLEAN_FLAGS = (
     "enable-batch-scheduler",
     "use-kubernetes-proxy",
     "enable-metrics",
+    "enable-webhooks",
     "zap-devel",
 )
 
@@ -60,16 +61,37 @@ def run(
         float | None, typer.Option(help="Requests per second to the API server; 0: no limit. [default: 0]")
     ] = None,
     burst: Annotated[int | None, typer.Option(help="Requests at once when --qps is set. [default: 200]")] = None,
+    enable_webhooks: Annotated[
+        str | None, typer.Option(help="Serve admission webhooks; see 'kuberay webhooks'. [default: false]")
+    ] = None,
+    webhook_port: Annotated[int | None, typer.Option(help="Port of the webhooks. [default: 9443]")] = None,
+    webhook_certificates: Annotated[
+        str | None, typer.Option(help="files, or self: the operator makes its own. [default: files]")
+    ] = None,
+    webhook_cert_dir: Annotated[
+        str | None,
+        typer.Option(help="Folder with tls.crt and tls.key. [default: /tmp/k8s-webhook-server/serving-certs]"),
+    ] = None,
+    webhook_name: Annotated[
+        str | None,
+        typer.Option(help="Name of their Service and configurations. [default: kuberay-operator-webhook]"),
+    ] = None,
     kubeconfig: Annotated[
         str, typer.Option(help="Kubeconfig file. [default: $KUBECONFIG, else the pod's account, else ~/.kube/config]")
     ] = "",
-    zap_devel: Annotated[str | None, typer.Option(help="Console logs at debug level.")] = None,
-    zap_log_level: Annotated[str | None, typer.Option(help="debug, info or error. [default: info]")] = None,
+    profiling_addr: Annotated[
+        str | None, typer.Option(help="Loopback address of profiles, such as 127.0.0.1:6060. [default: 0]")
+    ] = None,
+    zap_devel: Annotated[str | None, typer.Option(help="Logs at debug level.")] = None,
+    zap_log_level: Annotated[
+        str | None, typer.Option(help="debug, info, warning or error; panic is error, a number debug. [default: info]")
+    ] = None,
     zap_stacktrace_level: Annotated[str | None, typer.Option(help="Accepted; stack traces come with errors.")] = None,
     zap_encoder: Annotated[str | None, typer.Option(help="Accepted; see --log-stdout-encoder.")] = None,
     zap_time_encoding: Annotated[str | None, typer.Option(help="Accepted; times are ISO 8601.")] = None,
 ) -> None:
     """Run the operator until SIGTERM."""
+    from kuberay.operator.reload import ConfigFile
     from kuberay.operator.settings import SettingsError, load_settings
 
     given: dict[str, Any] = {
@@ -82,6 +104,7 @@ def run(
         "log_file": log_file_path,
         "log_file_encoder": log_file_encoder,
         "log_stdout_encoder": log_stdout_encoder,
+        "profiling_addr": profiling_addr,
         "log_level": _level(zap_log_level, zap_devel),
         "enable_batch_scheduler": enable_batch_scheduler,
         "batch_scheduler": batch_scheduler,
@@ -90,6 +113,11 @@ def run(
         "enable_metrics": enable_metrics,
         "qps": qps,
         "burst": burst,
+        "enable_webhooks": enable_webhooks,
+        "webhook_port": webhook_port,
+        "webhook_certificates": webhook_certificates,
+        "webhook_cert_dir": webhook_cert_dir,
+        "webhook_name": webhook_name,
     }
     flags = {name: value for name, value in given.items() if value is not None}
     if plugins is not None:
@@ -101,11 +129,12 @@ def run(
         raise typer.Exit(1) from error
     from kuberay.operator.start import run_operator
 
-    raise typer.Exit(run_operator(settings, kubeconfig))
+    raise typer.Exit(run_operator(settings, kubeconfig, ConfigFile(config, flags) if config else None))
 
 
 def _level(zap_log_level: str | None, zap_devel: str | None) -> str | None:
     if zap_log_level is None:
         return "debug" if zap_devel == "true" else None
-    # zap also takes numbers: any verbosity above zero is debug here.
-    return "debug" if zap_log_level.isdigit() and int(zap_log_level) > 0 else zap_log_level
+    # zap also takes numbers, of which any above zero is debug here, and panic, of which nothing is told.
+    level = zap_log_level.lower()
+    return "debug" if level.isdigit() and int(level) > 0 else {"panic": "error", "warn": "warning"}.get(level, level)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import inspect
 import sys
+import types
 import typing
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,8 +18,9 @@ from pydantic import BaseModel
 from typer.models import OptionInfo
 
 from kuberay.cli import run as run_module
-from kuberay.operator import settings as model
-from kuberay.operator.settings import API_VERSION, FLAGS_KEPT_WITH_FILE, KIND, Environment, PluginSettings, Settings
+from kuberay.operator.environment import Environment
+from kuberay.operator.reload_rules import RELOADED
+from kuberay.operator.settings import API_VERSION, FLAGS_KEPT_WITH_FILE, KIND, PluginSettings, Settings
 
 _INTRODUCTION = f"""\
 # Settings
@@ -31,6 +33,8 @@ Names and meanings are KubeRay's, so a deployment written for it works unchanged
 - Flags have one or two dashes: `--name=value` or `--name value`; booleans bare or with `=true` or `=false`.
 - With `--config FILE` the file decides, and of the flags below only {{kept}} still count. The file is YAML and must
   say `apiVersion: {API_VERSION}` and `kind: {KIND}`. Unknown keys are ignored, wrong values are refused.
+- While the operator runs it reads that file again when it changes ([operating](operating.md#reload)). The column *Reloads* says what then counts:
+  a new value at once (`yes`), for pods that are made from then on (`new pods`), or only after a restart (`no`).
 - Whatever keeps the operator from starting is one sentence on standard error and exit code 1.
 """
 
@@ -47,12 +51,22 @@ plugins:
 """
 
 
+OTHER_VARIABLES = {
+    "KUBECONFIG": "Kubeconfig file, where `--kubeconfig` is not given.",
+    "KUBERNETES_SERVICE_HOST": "Set by Kubernetes in each pod, with `KUBERNETES_SERVICE_PORT`: then the pod's own account is used.",
+    "KUBERAY_PLUGINS": "Comma-separated plugins whose commands `kuberay` has. Default: those that are on by default.",
+    "TZ": "Time zone of schedules that name none.",
+}
+"""What libraries and the command line read besides `Environment`."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Row:
     key: str
     flag: str
     kind: str
     default: str
+    reloads: str
     meaning: str
 
 
@@ -66,12 +80,14 @@ def render() -> str:
         _EXAMPLE.strip(),
         "## Keys and flags",
         _table(
-            ("Key", "Flag", "Type", "Default", "Meaning"), ((r.key, r.flag, r.kind, r.default, r.meaning) for r in rows)
+            ("Key", "Flag", "Type", "Default", "Reloads", "Meaning"),
+            ((r.key, r.flag, r.kind, r.default, r.reloads, r.meaning) for r in rows),
         ),
         "### plugins",
         _table(("Key", "Meaning"), ((f"`plugins.{r.key.strip('`')}`", r.meaning) for r in _rows(PluginSettings, {}))),
         "Each plugin reads a section of its own, `plugins.<name>`; its README says what is in it. A section that the "
-        "plugin does not understand keeps the operator from starting.",
+        "plugin does not understand keeps the operator from starting. What of a section reloads is the plugin's to say; "
+        "`plugins.enabled` does not.",
         "## Flags without a key",
         _table(
             ("Flag", "Meaning"),
@@ -81,6 +97,8 @@ def render() -> str:
         "They always count, with and without a configuration file. Booleans are the words `true` and `false` in any "
         "case; anything else leaves the default.",
         _table(("Variable", "Meaning"), ((f"`{r.key.strip('`')}`", r.meaning) for r in _rows(Environment, {}))),
+        "Not of the operator alone:",
+        _table(("Variable", "Meaning"), ((f"`{name}`", meaning) for name, meaning in OTHER_VARIABLES.items())),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -88,7 +106,7 @@ def render() -> str:
 def _rows(of: type[BaseModel], flags: dict[str, _Flag]) -> Iterator[_Row]:
     """One row per field. Fields that follow each other without a docstring share the next one."""
     waiting: list[str] = []
-    for statement in _class(of.__name__).body:
+    for statement in _class(of).body:
         if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
             waiting.append(statement.target.id)
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and waiting:
@@ -105,12 +123,17 @@ def _row(of: type[BaseModel], name: str, meaning: str, flags: dict[str, _Flag]) 
     flag = f"`--{flags[name].name}`" if name in flags else ""
     unsaid = field.is_required() or field.default_factory is not None or field.default in ("", None)
     default = "" if unsaid else f"`{_yaml(field.default)}`"
-    return _Row(f"`{field.alias or name}`", flag, _type(field.annotation), default, meaning)
+    reloads = {"at once": "yes", "new pods": "new pods", "": "no"}[RELOADED.get(name, "")]
+    if name == "plugins":
+        reloads = "see below"
+    return _Row(f"`{field.alias or name}`", flag, _type(field.annotation), default, reloads, meaning)
 
 
 def _type(annotation: Any) -> str:
+    if typing.get_origin(annotation) is types.UnionType:
+        (annotation,) = (each for each in typing.get_args(annotation) if each is not types.NoneType)
     if typing.get_origin(annotation) is typing.Literal:
-        return " or ".join(f"`{value}`" for value in typing.get_args(annotation))
+        return " or ".join(f"`{value}`" for value in typing.get_args(annotation) if value)
     names = {str: "string", bool: "boolean", int: "integer", float: "number"}
     if annotation in names:
         return names[annotation]
@@ -155,9 +178,10 @@ def _flags() -> dict[str, _Flag]:
     return found
 
 
-def _class(name: str) -> ast.ClassDef:
-    tree = ast.parse(inspect.getsource(model))
-    return next(node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+def _class(of: type[BaseModel]) -> ast.ClassDef:
+    found = ast.parse(inspect.getsource(of)).body[0]
+    assert isinstance(found, ast.ClassDef)
+    return found
 
 
 def _table(heading: tuple[str, ...], rows: typing.Iterable[tuple[str, ...]]) -> str:

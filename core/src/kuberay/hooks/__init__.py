@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kuberay.hooks.markers import PROJECT, hookimpl
+from kuberay.hooks.reload import RELOADS
 from kuberay.hooks.service_upgrade import (
     ServiceSide,
     ServiceUpgradeContext,
@@ -10,6 +11,7 @@ from kuberay.hooks.service_upgrade import (
     Share,
     UpgradeStep,
 )
+from kuberay.hooks.tracing import Tracer
 from kuberay.hooks.types import (
     FeatureGate,
     FinishContext,
@@ -32,6 +34,7 @@ HOOK_API = (1, 0)
 __all__ = [
     "HOOK_API",
     "PROJECT",
+    "RELOADS",
     "FeatureGate",
     "FinishContext",
     "OwnerContext",
@@ -44,6 +47,7 @@ __all__ = [
     "ServiceUpgradeContext",
     "ServiceUpgradeStrategy",
     "Share",
+    "Tracer",
     "UpgradeContext",
     "UpgradeStep",
     "UpgradeStrategy",

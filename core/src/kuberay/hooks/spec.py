@@ -21,6 +21,7 @@ from typing import Any
 
 from kuberay.hooks.markers import hookspec
 from kuberay.hooks.service_upgrade import ServiceUpgradeStrategy
+from kuberay.hooks.tracing import Tracer
 from kuberay.hooks.types import (
     FeatureGate,
     FinishContext,
@@ -90,6 +91,19 @@ def batch_scheduler() -> str:  # type: ignore[empty-body]
     start.
 
     Returns: the ``schedulerName`` its pods get, for example ``volcano``.
+
+    .. versionadded:: 1.0
+    """
+
+
+@hookspec
+def tracer(settings: Any) -> Tracer | None:
+    """Say where spans go: what the operator does, pass by pass, for whoever collects traces. Called once at start.
+
+    *settings* are the plugin's own, None where it has no model. Of the plugins that are on, one may bring a tracer: more
+    refuse the start.
+
+    Returns: a `Tracer`, or None for no tracing.
 
     .. versionadded:: 1.0
     """

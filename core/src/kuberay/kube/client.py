@@ -5,7 +5,7 @@ Bodies go out as orjson, come back as bytes; callers decode what they need. Erro
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -35,9 +35,17 @@ _PAGE = msgspec.json.Decoder(ListPage)
 class Client:
     """Stateless; safe to share between tasks."""
 
-    def __init__(self, transport: Transport, *, field_manager: str = COMPONENT) -> None:
+    def __init__(
+        self, transport: Transport, *, field_manager: str = COMPONENT, gate: Callable[[], None] | None = None
+    ) -> None:
+        """*gate* is called before anything but a read is sent, and raises when it must not be."""
         self.transport = transport
         self._manager = field_manager
+        self._gate = gate
+
+    def gated(self, gate: Callable[[], None]) -> Client:
+        """The same with a gate."""
+        return Client(self.transport, field_manager=self._manager, gate=gate)
 
     async def get(self, kind: Kind, namespace: str, name: str) -> bytes:
         return await self._call("GET", kind.path(namespace, name))
@@ -149,6 +157,9 @@ class Client:
         body: bytes | None = None,
         content_type: str = JSON,
     ) -> bytes:
-        response = await self.transport.request(method, path, params=params, body=body, content_type=content_type)
+        gate = self._gate if method != "GET" else None
+        response = await self.transport.request(
+            method, path, params=params, body=body, content_type=content_type, gate=gate
+        )
         raise_for_status(response)
         return response.body

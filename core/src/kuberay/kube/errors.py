@@ -66,6 +66,13 @@ class ThrottledError(ApiError):
     """429: ask again after ``retry_after``."""
 
 
+class NotLeadingError(ApiError):
+    """The write was not sent: another replica may act now."""
+
+    def __init__(self) -> None:
+        super().__init__(0, "NotLeading", "not sent: this replica leads no more")
+
+
 _BY_STATUS: dict[int, type[ApiError]] = {
     400: InvalidError,
     401: ForbiddenError,

@@ -124,6 +124,12 @@ class EventRecorder:
             event["series"] = {"count": count, "lastObservedTime": _micro(self._clock)}
         self._put(about, "", event)
 
+    def forget_old(self) -> None:
+        """Forget events whose like would be a new one."""
+        before = asyncio.get_running_loop().time() - _FOLD_SECONDS
+        while self._recent and next(iter(self._recent.values())).last < before:
+            self._recent.popitem(last=False)
+
     def _put(self, about: Reference, name: str, body: dict[str, Any]) -> None:
         queue = self._queues[zlib.crc32(about.uid.encode()) % len(self._queues)]
         try:

@@ -1,6 +1,7 @@
 """The transport over the network: aiohttp, keep-alive connections, bytes in and out.
 
-Retries of throttled requests happen here (the server said when); every other error is the caller's to judge.
+Retries of throttled requests happen here (the server said when), and one with a newer token where the old one is refused;
+every other error is the caller's to judge.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from functools import lru_cache
+from socket import AddressFamily
+from typing import Protocol
 from urllib.parse import urlencode
 
 import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
 from yarl import URL
 
 from kuberay.kube.connection import Connection
@@ -19,6 +23,23 @@ from kuberay.kube.limits import RateLimit
 from kuberay.kube.transport import JSON, Response, TransportError
 
 _THROTTLE_TRIES = 5
+
+
+class RequestObserver(Protocol):
+    """Is told of every request, but not of watches; the operator's metrics implement it. Times are in seconds, sizes in bytes."""
+
+    def answered(self, method: str, path: str, code: int, seconds: float, sent: int, received: int) -> None: ...
+
+    def unanswered(self, method: str) -> None: ...
+
+    def repeated(self, method: str, code: int) -> None:
+        """An answer with that code leads to the same request again."""
+
+    def waited(self, method: str, seconds: float) -> None:
+        """How long the limit on requests held one back."""
+
+    def resolved(self, seconds: float) -> None:
+        """How long it took to look the server's name up."""
 
 
 class HttpTransport:
@@ -32,16 +53,20 @@ class HttpTransport:
         limit: RateLimit | None = None,
         request_timeout: float = 30.0,
         connections: int = 64,
-        observe: Callable[[str, str, int], None] | None = None,
+        observer: RequestObserver | None = None,
     ) -> None:
         self._connection = connection
         self._limit = limit
         self._timeout = request_timeout
-        self._observe = observe
+        self._observer = observer
+        self._resolver = _TimedResolver(observer) if observer is not None else None
         ssl_context = connection.ssl_context()
         self._session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(
-                limit=connections, ssl=ssl_context if ssl_context else True, ttl_dns_cache=60
+                limit=connections,
+                ssl=ssl_context if ssl_context else True,
+                ttl_dns_cache=60,
+                resolver=self._resolver,
             ),
             headers={"User-Agent": user_agent, "Accept": JSON},
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -59,14 +84,36 @@ class HttpTransport:
         body: bytes | None = None,
         content_type: str = JSON,
         timeout: float | None = None,  # noqa: ASYNC109
+        gate: Callable[[], None] | None = None,
     ) -> Response:
         """See `Transport.request`. 429 answers are repeated up to five times after the server's ``Retry-After``."""
         for attempt in range(_THROTTLE_TRIES):
-            response = await self._once(method, path, params, body, content_type, timeout or self._timeout)
+            response = await self._known(method, path, params, body, content_type, timeout or self._timeout, gate)
             if response.status != 429 or attempt == _THROTTLE_TRIES - 1:
                 return response
+            if self._observer is not None:
+                self._observer.repeated(method, response.status)
             await asyncio.sleep(_seconds(response.headers.get("retry-after", "")))
         raise AssertionError("unreachable")
+
+    async def _known(
+        self,
+        method: str,
+        path: str,
+        params: Mapping[str, str] | None,
+        body: bytes | None,
+        content_type: str,
+        seconds: float,
+        gate: Callable[[], None] | None,
+    ) -> Response:
+        """One request, and a second one if the first was refused for its token and there is another one by now."""
+        authorization = await self._connection.authorization()
+        response = await self._once(method, path, params, body, content_type, seconds, gate, authorization)
+        if response.status == 401:
+            renewed = await self._connection.renew()
+            if renewed != authorization:
+                return await self._once(method, path, params, body, content_type, seconds, gate, renewed)
+        return response
 
     async def _once(
         self,
@@ -76,12 +123,21 @@ class HttpTransport:
         body: bytes | None,
         content_type: str,
         seconds: float,
+        gate: Callable[[], None] | None,
+        authorization: str | None,
     ) -> Response:
-        if self._limit is not None:
+        observer, loop = self._observer, asyncio.get_running_loop()
+        if self._limit is not None and self._limit.on:
+            asked = loop.time()
             await self._limit.take()
-        headers = await self._auth()
+            if observer is not None:
+                observer.waited(method, loop.time() - asked)
+        headers = {"Authorization": authorization} if authorization else {}
         if body is not None:
             headers["Content-Type"] = content_type
+        if gate is not None:
+            gate()
+        began = loop.time()
         try:
             async with self._session.request(
                 method,
@@ -91,11 +147,14 @@ class HttpTransport:
                 timeout=_timeout(seconds),
             ) as answer:
                 data = await answer.read()
-                if self._observe is not None:
-                    self._observe(method, path, answer.status)
+                if observer is not None:
+                    seconds = loop.time() - began
+                    observer.answered(method, path, answer.status, seconds, len(body or b""), len(data))
                 retry_after = answer.headers.get("Retry-After")
                 return Response(answer.status, data, {"retry-after": retry_after} if retry_after else {})
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if observer is not None:
+                observer.unanswered(method)
             raise TransportError(f"{method} {path}: {type(error).__name__} {error}".rstrip()) from error
 
     @asynccontextmanager
@@ -104,11 +163,15 @@ class HttpTransport:
     ) -> AsyncIterator[tuple[int, AsyncIterator[bytes]]]:
         """See `Transport.stream`."""
         try:
+            authorization = await self._connection.authorization()
             async with self._session.get(
                 self._url(path, params),
-                headers=await self._auth(),
+                headers={"Authorization": authorization} if authorization else {},
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=idle_timeout),
             ) as answer:
+                if answer.status == 401:
+                    # For the next try, which the caller makes.
+                    await self._connection.renew()
                 yield answer.status, _lines(answer)
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise TransportError(f"watch {path}: {type(error).__name__} {error}".rstrip()) from error
@@ -118,12 +181,30 @@ class HttpTransport:
         query = f"?{_query(tuple(params.items()))}" if params else ""
         return URL(f"{self._connection.server}{path}{query}", encoded=True)
 
-    async def _auth(self) -> dict[str, str]:
-        value = await self._connection.authorization()
-        return {"Authorization": value} if value else {}
-
     async def close(self) -> None:
         await self._session.close()
+        if self._resolver is not None:
+            await self._resolver.close()
+
+
+class _TimedResolver(AbstractResolver):
+    """Looks names up as aiohttp does, and tells how long that took; what aiohttp still knows is not looked up."""
+
+    def __init__(self, observer: RequestObserver) -> None:
+        self._observer = observer
+        self._resolver = aiohttp.DefaultResolver()
+
+    async def resolve(
+        self, host: str, port: int = 0, family: AddressFamily = AddressFamily.AF_INET
+    ) -> list[ResolveResult]:
+        began = asyncio.get_running_loop().time()
+        try:
+            return await self._resolver.resolve(host, port, family)
+        finally:
+            self._observer.resolved(asyncio.get_running_loop().time() - began)
+
+    async def close(self) -> None:
+        await self._resolver.close()
 
 
 def _seconds(retry_after: str) -> float:

@@ -18,7 +18,7 @@ import orjson
 from kuberay.api.kinds import Kind
 from kuberay.api.objects import Object, decode
 from kuberay.kube.client import Client
-from kuberay.kube.errors import ApiError, ExpiredError, NotFoundError
+from kuberay.kube.errors import ApiError, ExpiredError, ForbiddenError, NotFoundError
 from kuberay.kube.store import Store
 from kuberay.kube.store import version as store_version
 from kuberay.kube.transport import TransportError
@@ -31,6 +31,8 @@ class _WatchEvent(msgspec.Struct):
     object: msgspec.Raw
 
 
+_LASTING = 3
+"""Failures in a row from which on a refusal is told."""
 _SHORT_WATCH = 1.0
 """Seconds a watch must last, or one event it must bring, to count as a success."""
 
@@ -64,7 +66,10 @@ class InformerTimes:
     """How often a full list is compared with the store."""
     """In steady state the only request an unchanged cluster costs."""
     backoff_first: float = 0.2
-    backoff_most: float = 30.0
+    backoff_most: float = 5.0
+    """Between two tries of a list or watch that fails: so soon after the API server is back everything goes on."""
+    absent: float = 30.0
+    """Between two looks for a kind that the cluster does not serve."""
 
 
 class Informer:
@@ -79,6 +84,12 @@ class Informer:
         self.served = False
         self.last_list: float | None = None
         """Loop time of the last completed list."""
+        self.refused: ForbiddenError | None = None
+        """What the API server says while it refuses to list or watch, once that has gone on for a few tries."""
+        self.repairs = 0
+        """Differences that full lists found after the first one."""
+        self.failures = 0
+        """Lists and watches that failed, or ended at once."""
         self._client = client
         self._store = store
         self._times = times or InformerTimes()
@@ -87,6 +98,12 @@ class Informer:
         self._failures = 0
         self._watching = watch
         """Off where another source delivers the changes and only the periodic comparison is wanted."""
+
+    def start_over(self) -> None:
+        """Begin with a list when `run` is called anew; `synced` is set when that is done."""
+        self._version = ""
+        self._failures = 0
+        self.synced.clear()
 
     async def run(self) -> None:
         """List and watch for ever."""
@@ -111,8 +128,11 @@ class Informer:
                 self._store.note_served(self.scope.kind, False)
                 self.synced.set()
                 self._version = ""
-                await self._back_off("is not served by this cluster", told=True)
+                await self._back_off("is not served by this cluster", told=True, most=self._times.absent)
             except (ApiError, TransportError, msgspec.DecodeError) as error:
+                # An API server that has just started may refuse what it will allow in a moment.
+                lasting = isinstance(error, ForbiddenError) and self._failures >= _LASTING
+                self.refused = error if isinstance(error, ForbiddenError) and lasting else None
                 await self._back_off(str(error))
 
     def _resync_due(self) -> bool:
@@ -133,10 +153,12 @@ class Informer:
             lambda obj: (scope.namespace is None or obj.namespace == scope.namespace) and scope.matches(obj),
         )
         if self.synced.is_set() and differences:
+            self.repairs += differences
             log.info("%s: the full list found %d differences", scope, differences)
         self.served = True
         self._store.note_served(scope.kind, True)
         self.last_list = asyncio.get_running_loop().time()
+        self.refused = None
         self.synced.set()
         return version
 
@@ -159,6 +181,7 @@ class Informer:
                 body = b"".join([line async for line in lines])
                 _raise_watch_status(status, body)
             opened = loop.time()
+            self.refused = None
             try:
                 async for line in lines:
                     self._take(_EVENT.decode(line))
@@ -186,13 +209,16 @@ class Informer:
         self._version = obj.metadata.resource_version
         self._failures = 0
 
-    async def _back_off(self, why: str, first: float | None = None, *, told: bool = False) -> None:
-        """Wait longer each time until something succeeds; *first* is the delay after a success. Failures that go on are
-        logged, unless that was *told* already."""
-        delay = min(self._times.backoff_most, self._times.backoff_first * 2 ** min(self._failures, 16))
+    async def _back_off(
+        self, why: str, first: float | None = None, *, told: bool = False, most: float | None = None
+    ) -> None:
+        """Wait longer each time until something succeeds, at *most* so long; *first* is the delay after a success. Failures that
+        go on are logged, unless that was *told* already."""
+        delay = min(most or self._times.backoff_most, self._times.backoff_first * 2 ** min(self._failures, 16))
         if first is not None and not self._failures:
             delay = first
         self._failures += 1
+        self.failures += not told
         log.log(
             logging.WARNING if self._failures in (3, 10) and not told else logging.DEBUG,
             "%s: %s; trying again in %.1f s",

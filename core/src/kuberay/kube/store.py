@@ -6,9 +6,11 @@ watch event never undoes a write, and a removed object does not come back.
 
 from __future__ import annotations
 
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from kuberay.api.kinds import POD, Kind
 from kuberay.api.objects import Object, RayObject
@@ -17,7 +19,24 @@ from kuberay.kube.frozen import FrozenView
 Listener = Callable[[Kind, Object | None, Object | None], None]
 """Called with (kind, before, after) for every change; either side may be None."""
 
+REMEMBERED = 600.0
+"""Seconds for which what has gone is remembered: as long as it takes until every kind was listed in full once more
+(`InformerTimes.resync`), which is longer than any watch event or list is late."""
+
 _TOMBSTONES = 20_000
+"""How much of what has gone is remembered at most, however much goes in that time."""
+
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+def _bury(graves: OrderedDict[K, V], key: K, value: V) -> None:
+    """Add it as the youngest one."""
+    graves[key] = value
+    graves.move_to_end(key)
+    if len(graves) > _TOMBSTONES:
+        graves.popitem(last=False)
 
 
 def version(obj: Object) -> int:
@@ -30,13 +49,15 @@ class Store:
     """A `kuberay.plan.observed.View`. Not thread safe: used from the operator's event loop only. A thread reads a
     `frozen` view of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        """*clock* returns seconds; it only says how long ago something went."""
+        self._clock = clock
         self._objects: dict[Kind, dict[tuple[str, str], Object]] = {}
         self._owned: dict[tuple[Kind, str], dict[str, Object]] = {}
-        self._gone: OrderedDict[str, int | None] = OrderedDict()
-        """Removed objects by UID: the version up to which they are gone, None for good."""
-        self._former_pods: OrderedDict[tuple[str, str], None] = OrderedDict()
-        """Names of removed pods, which no new pod should get."""
+        self._gone: OrderedDict[str, tuple[float, int | None]] = OrderedDict()
+        """Removed objects by UID: when they went, and the version up to which they are gone, None for good. Oldest first."""
+        self._former_pods: OrderedDict[tuple[str, str], float] = OrderedDict()
+        """Names of removed pods, which no new pod should get, and when they went. Oldest first."""
         self._served: dict[Kind, bool] = {}
         self._listeners: list[Listener] = []
         self._frozen: list[FrozenView] = []
@@ -86,7 +107,7 @@ class Store:
     def upsert(self, kind: Kind, obj: Object, *, notify: bool = True) -> bool:
         """Take in a newer version. False when it is not news. *notify* is off for the writer's own responses."""
         if obj.uid in self._gone:
-            gone = self._gone[obj.uid]
+            _, gone = self._gone[obj.uid]
             if gone is None or version(obj) < gone:
                 return False
         objects = self._objects.setdefault(kind, {})
@@ -129,9 +150,7 @@ class Store:
         """Forget an object. *at* is the version that told so: the object may only have left a watch's selector and come
         back with a later one. 0: it is gone for good."""
         if uid:
-            self._gone[uid] = at or None
-            if len(self._gone) > _TOMBSTONES:
-                self._gone.popitem(last=False)
+            _bury(self._gone, uid, (self._clock(), at or None))
         objects = self._objects.get(kind, {})
         before = objects.get((namespace, name))
         if before is None or (uid and before.uid != uid):
@@ -142,12 +161,18 @@ class Store:
         del objects[namespace, name]
         self._unindex(kind, before)
         if kind == POD:
-            self._former_pods[namespace, name] = None
-            if len(self._former_pods) > _TOMBSTONES:
-                self._former_pods.popitem(last=False)
+            _bury(self._former_pods, (namespace, name), self._clock())
         if notify:
             self._tell(kind, before, None)
         return True
+
+    def forget_old(self) -> None:
+        """Forget what has been gone for longer than `REMEMBERED`."""
+        before = self._clock() - REMEMBERED
+        while self._gone and next(iter(self._gone.values()))[0] < before:
+            self._gone.popitem(last=False)
+        while self._former_pods and next(iter(self._former_pods.values())) < before:
+            self._former_pods.popitem(last=False)
 
     def replace(
         self, kind: Kind, listed: Iterable[Object], list_version: int, in_scope: Callable[[Object], bool]

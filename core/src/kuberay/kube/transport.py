@@ -6,7 +6,7 @@ API server.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -42,8 +42,10 @@ class Transport(Protocol):
         body: bytes | None = None,
         content_type: str = JSON,
         timeout: float | None = None,  # noqa: ASYNC109
+        gate: Callable[[], None] | None = None,
     ) -> Response:
-        """One request. *timeout* in seconds. Any HTTP status is a Response; no answer is a `TransportError`."""
+        """One request. *timeout* in seconds. Any HTTP status is a Response; no answer is a `TransportError`. *gate* is called
+        each time right before something is sent, after all waiting; what it raises ends the request."""
         ...
 
     def stream(

@@ -50,7 +50,9 @@ from kuberay.kube.lease import Lease
 from kuberay.kube.store import Store
 from kuberay.operator.controller import Controller, PlanFunction, Setup
 from kuberay.operator.metrics import Metrics
+from kuberay.operator.refusals import Permission, missing_permission
 from kuberay.operator.source import EventSource
+from kuberay.operator.tracing import NO_TRACING, Tracing
 from kuberay.plan.config import PlanConfig
 from kuberay.ray.dashboard import DashboardClient
 from kuberay.ray.drain import DrainClient
@@ -74,6 +76,9 @@ def ray_kinds(gates: Mapping[str, bool]) -> tuple[Kind, ...]:
     """The Ray kinds that are served. The CRD of RayCronJobs need not be there while their gate is off."""
     return (*RAY_KINDS, RAYCRONJOB) if gates.get(CRON_JOB, False) else RAY_KINDS
 
+
+FORGET_EVERY = 60.0
+"""Seconds between looks for what is only remembered for a while: what has gone, events that were told, tokens."""
 
 STOP_SECONDS = 5.0
 """How long passes under way may take to finish after a stop was asked for; the whole stop stays below ten seconds."""
@@ -103,6 +108,7 @@ class Parts:
     instance: str = "kuberay-operator"
     metrics: Metrics = field(default_factory=Metrics)
     times: InformerTimes = field(default_factory=InformerTimes)
+    tracing: Tracing = NO_TRACING
 
 
 class App:
@@ -111,11 +117,14 @@ class App:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._kinds = ray_kinds(parts.gates)
-        self.store = Store()
-        self.recorder = EventRecorder(parts.client, parts.clock, instance=parts.instance)
+        self.store = Store(lambda: asyncio.get_running_loop().time())
+        lease = parts.lease
+        # Whatever acts asks at each request whether it still may: a process can be frozen anywhere.
+        acting = parts.client if lease is None else parts.client.gated(lease.gate)
+        self.recorder = EventRecorder(acting, parts.clock, instance=parts.instance)
         self.controller = Controller(
             Setup(
-                client=parts.client,
+                client=acting,
                 store=self.store,
                 clock=parts.clock,
                 recorder=self.recorder,
@@ -126,19 +135,34 @@ class App:
                 gates=parts.gates,
                 metrics=parts.metrics,
                 plans=parts.plans,
+                may_act=lease.may_act if lease is not None else lambda: True,
+                not_seen=self._not_seen,
+                tracing=parts.tracing,
             )
         )
-        parts.metrics.watch_queue(self.controller.queue)
+        parts.metrics.watch_queue(self.controller.queue, parts.workers)
+        parts.metrics.watch_events(lambda: self.recorder.dropped)
+        parts.metrics.probes.running = self.controller.prober.running
         self.informers = [
             Informer(parts.client, self.store, scope, parts.times, watch=scope.kind not in self._kinds)
-            for scope in _scopes(parts.namespaces, parts.hooks, self._kinds, openshift=parts.config.openshift)
+            for scope in _scopes(parts.namespaces, parts.hooks, self._kinds, parts.config)
         ]
+        self._watching: list[asyncio.Task[None]] = []
+        parts.metrics.watch_store(self.store, self.informers)
         self._stopping = asyncio.Event()
         self.leading = False
+
+    @property
+    def metrics(self) -> Metrics:
+        return self._parts.metrics
 
     def stop(self) -> None:
         """Ask `run` to end; safe to call from a signal handler and more than once."""
         self._stopping.set()
+
+    def use(self, config: PlanConfig) -> None:
+        """Plan with *config* from now on; what informers watch stays as it is."""
+        self.controller.use(config)
 
     def why_not_ready(self) -> str:
         """Empty when everything the workers rely on is there."""
@@ -156,7 +180,11 @@ class App:
 
     async def run(self) -> None:
         """Run until `stop`, or until something that must not fail has failed."""
-        background = [asyncio.create_task(informer.run(), name=str(informer.scope)) for informer in self.informers]
+        self._watch_all()
+        background = [
+            asyncio.create_task(self.controller.refusals.run(), name="refusals"),
+            asyncio.create_task(self._forget(), name="forget"),
+        ]
         recording = asyncio.create_task(self.recorder.run(), name="events")
         stopping: asyncio.Task[Any] = asyncio.create_task(self._stopping.wait(), name="stop")
         source_failed = asyncio.ensure_future(self._parts.source.failed)
@@ -168,22 +196,62 @@ class App:
             if self._parts.lease is not None and not stopping.done():
                 await _unless(self._parts.lease.acquire(), stopping, source_failed)
             if stopping.done():
-                return
-            self.leading = True
-            self._parts.metrics.leader.labels("ray-operator-leader").set(1)
+                return None
             if self._parts.lease is not None:
                 lease_lost = asyncio.create_task(self._parts.lease.hold(), name="lease")
+                if self._parts.lease.was_cut_off(2 * self._parts.times.idle):
+                    log.info("the API server could not be reached a while ago; everything is listed again first")
+                    await _unless(self._look_again(), stopping, source_failed, lease_lost)
+                    if stopping.done() or lease_lost.done():
+                        return self._raise_if_lost(lease_lost, stopping)
+            self.leading = True
+            self._parts.metrics.leads(True)
             workers = [
                 asyncio.create_task(self.controller.work(), name=f"worker {n}") for n in range(self._parts.workers)
             ]
             log.info("serving %s with %d workers", ", ".join(str(k) for k in self._kinds), len(workers))
-            await _first(stopping, source_failed, *([lease_lost] if lease_lost else []), *workers, *background)
-            if lease_lost is not None and lease_lost.done() and not stopping.done():
-                raise LeadershipLostError("the leader lease was lost; another replica may act now")
+            ends = [*([lease_lost] if lease_lost else []), *workers, *background, *self._watching]
+            await _first(stopping, source_failed, *ends)
+            self._raise_if_lost(lease_lost, stopping)
         finally:
-            await self._end(workers, background, recording, lease_lost)
+            await self._end(workers, [*background, *self._watching], recording, lease_lost)
             for task in (stopping, source_failed):
                 task.cancel()
+
+    async def _forget(self) -> None:
+        """Memory follows what there is, not what there has been (`kuberay_testkit.sim.day`)."""
+        while True:
+            await asyncio.sleep(FORGET_EVERY)
+            self.store.forget_old()
+            self.recorder.forget_old()
+            self.controller.prober.forget_old()
+            self._parts.metrics.forget_old()
+
+    @staticmethod
+    def _raise_if_lost(lease_lost: asyncio.Task[None] | None, stopping: asyncio.Task[Any]) -> None:
+        if lease_lost is not None and lease_lost.done() and not stopping.done():
+            raise LeadershipLostError("the leader lease was lost; another replica may act now")
+
+    def _watch_all(self) -> None:
+        self._watching = [asyncio.create_task(each.run(), name=str(each.scope)) for each in self.informers]
+
+    async def _look_again(self) -> None:
+        """List everything anew and watch from there: a watch may be dead without anybody having noticed, and what is decided
+        on half of the news (pods as they are, clusters as they were) may be wrong."""
+        await _cancel(self._watching)
+        for informer in self.informers:
+            informer.start_over()
+        self._watch_all()
+        await self._all_synced()
+
+    def _not_seen(self, namespace: str) -> list[Permission]:
+        """What of *namespace* the operator may not watch at present."""
+        refused = (
+            missing_permission(informer.refused)
+            for informer in self.informers
+            if informer.refused is not None and informer.scope.namespace in (None, namespace)
+        )
+        return [permission for permission in dict.fromkeys(refused) if permission is not None]
 
     async def _all_synced(self) -> None:
         for informer in self.informers:
@@ -198,7 +266,7 @@ class App:
     ) -> None:
         """Workers first, so that the lease is only given up when nothing acts any more."""
         self.leading = False
-        self._parts.metrics.leader.labels("ray-operator-leader").set(0)
+        self._parts.metrics.leads(False)
         self.controller.queue.close()
         self.controller.prober.stop()
         self.controller.beside.close()
@@ -244,7 +312,7 @@ async def _cancel(tasks: Collection[asyncio.Task[None]]) -> None:
 Matcher = Callable[[Object], bool]
 
 
-def _scopes(namespaces: Sequence[str], hooks: Hooks, kinds: Sequence[Kind], *, openshift: bool) -> list[Scope]:
+def _scopes(namespaces: Sequence[str], hooks: Hooks, kinds: Sequence[Kind], config: PlanConfig) -> list[Scope]:
     """Everything that is listed: children by the labels they carry, Ray kinds for the periodic comparison."""
     node_types = (HEAD, WORKER, REDIS_CLEANUP)
     created_by_us = (f"{LABEL_CREATED_BY}={COMPONENT}", _labelled(LABEL_CREATED_BY, COMPONENT))
@@ -262,17 +330,25 @@ def _scopes(namespaces: Sequence[str], hooks: Hooks, kinds: Sequence[Kind], *, o
         (JOB, created_by_us),
         (SECRET, of_a_cluster),
         (INGRESS, created_by_us),
-        *([(ROUTE, created_by_us)] if openshift else []),
+        *([(ROUTE, created_by_us)] if config.openshift else []),
         (PERSISTENT_VOLUME_CLAIM, of_a_cluster),
         (POD_DISRUPTION_BUDGET, of_a_cluster),
         *((kind, ("", _always)) for kind in kinds),
         *((watch.kind, (watch.label_selector, _equal_to(watch.label_selector))) for watch in hooks.watches()),
     ]
     everywhere: list[str | None] = [None]
-    return [
+    scopes = [
         Scope(kind, namespace if kind.namespaced else None, selector, matches)
         for namespace in (list(namespaces) or everywhere)
         for kind, (selector, matches) in wanted
+    ]
+    if config.secret_namespaces is None:
+        return scopes
+    return [scope for scope in scopes if scope.kind != SECRET] + [
+        Scope(kind, namespace, selector, matches)
+        for namespace in sorted(config.secret_namespaces)
+        for kind, (selector, matches) in wanted
+        if kind == SECRET
     ]
 
 

@@ -7,6 +7,7 @@ go on to few, where they wait for each other.
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import sys
 from collections import deque
@@ -68,7 +69,9 @@ class Beside:
                 return plan_for(replace(observed, view=view))
 
         with self._store.frozen() as view:
-            return await asyncio.get_running_loop().run_in_executor(self._pool(lane), make)
+            # What a hook logs there, and its span, belong to this pass, too.
+            run = contextvars.copy_context().run
+            return await asyncio.get_running_loop().run_in_executor(self._pool(lane), run, make)
 
     def _pool(self, lane: Lane) -> ThreadPoolExecutor:
         pool = self._threads.get(lane)

@@ -10,7 +10,7 @@ import contextvars
 import logging
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -28,9 +28,11 @@ from kuberay.kube.transport import TransportError
 from kuberay.operator.beside import NEXT, Beside
 from kuberay.operator.executor import Executor, Outcome
 from kuberay.operator.keys import Key, References, changed
-from kuberay.operator.logs import log_context
+from kuberay.operator.logs import log_context, object_context
 from kuberay.operator.metrics import Metrics
 from kuberay.operator.prober import Prober
+from kuberay.operator.refusals import NOT_PERMITTED, Permission, Refusals
+from kuberay.operator.tracing import NO_TRACING, Tracing
 from kuberay.plan.config import PlanConfig
 from kuberay.plan.model import Event, Plan
 from kuberay.plan.observed import Observed
@@ -79,6 +81,11 @@ class Setup:
     gates: Mapping[str, bool]
     metrics: Metrics
     plans: Mapping[Kind, PlanFunction]
+    may_act: Callable[[], bool] = lambda: True
+    """Whether this replica leads at this very moment."""
+    not_seen: Callable[[str], Sequence[Permission]] = lambda _namespace: ()
+    """What of a namespace the operator may not watch at present."""
+    tracing: Tracing = NO_TRACING
 
 
 class Controller:
@@ -87,13 +94,28 @@ class Controller:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._store = setup.store
+        self._config = setup.config
         self.queue: WorkQueue[Key] = WorkQueue()
         self._references = References()
         self._executor = Executor(setup.client, setup.store, setup.clock.now, self._on_written)
-        self.prober = Prober(setup.client, setup.dashboard, setup.clock, self.queue.add, drain=setup.drain)
+        self.prober = Prober(
+            setup.client,
+            setup.dashboard,
+            setup.clock,
+            self.queue.add,
+            drain=setup.drain,
+            may_act=setup.may_act,
+            observer=setup.metrics.probes,
+            tracing=setup.tracing,
+        )
+        self.refusals = Refusals(setup.client, self.queue.add)
         self.beside = Beside(setup.hooks, setup.store, self._handle)
         self._priority = NORMAL
         setup.store.subscribe(self._on_change)
+
+    def use(self, config: PlanConfig) -> None:
+        """Plan with *config* from now on. No object is looked at because of it."""
+        self._config = config
 
     def accept(self, kind: Kind, event_type: str | None, body: dict[str, Any]) -> None:
         """Take an event of a Ray kind from the event source. Type None marks the source's first list."""
@@ -143,10 +165,15 @@ class Controller:
 
     async def _handle(self, key: Key, lane: Lane) -> None:
         """One pass over a key that the queue gave, up to its end or into the next lane."""
-        metrics = self._setup.metrics
+        metrics, kind = self._setup.metrics, key.kind.kind
         started = time.perf_counter()
-        result = "error"
-        with log_context(object=str(key), reconcileID=uuid.uuid4().hex[:12]), metrics.active(key.kind.kind):
+        result, unexpected, pass_id = "error", False, uuid.uuid4().hex[:12]
+        told = {"kuberay.kind": kind, "k8s.namespace.name": key.namespace, "kuberay.name": key.name}
+        with (
+            log_context(**object_context(kind, key.namespace, key.name), reconcileID=pass_id),
+            metrics.active(kind),
+            self._setup.tracing.span("reconcile", {**told, "kuberay.reconcile_id": pass_id}, root=True) as span,
+        ):
             try:
                 delay = await self.reconcile(key, lane)
                 self.queue.forget(key)
@@ -161,15 +188,20 @@ class Controller:
                 result = ""
                 self.beside.take(key, NEXT[lane])
             except (ApiError, TransportError, RetryError) as error:
+                self.refusals.note(key, error)
+                span.fail(str(error))
                 delay_seconds = self.queue.retry(key)
                 log.warning("will try again in %.1f s: %s", delay_seconds, error)
-            except Exception:
+            except Exception as error:
+                unexpected = True
+                span.fail(f"{type(error).__name__}: {error}")
                 delay_seconds = self.queue.retry(key)
                 log.exception("unexpected error; will try again in %.1f s", delay_seconds)
             finally:
+                span.note("kuberay.result", result or "slow_plugin")
                 if result:
                     self.queue.done(key)
-                    metrics.reconciled(key.kind.kind, result, time.perf_counter() - started)
+                    metrics.reconciled(kind, result, time.perf_counter() - started, unexpected=unexpected)
 
     async def reconcile(self, key: Key, lane: Lane = Lane.LOOP) -> timedelta | None:
         """One pass, whose plans are made in *lane*. Returns when to look again without a change, or None. Raises when it
@@ -187,15 +219,16 @@ class Controller:
     async def _plan(self, observed: Observed, kind: Kind, lane: Lane, *, first: bool) -> Plan:
         """The plan, made in *lane*; once something was written the pass is not given up, but ends in the last one."""
         plan_for = self._setup.plans[kind]
-        try:
-            if lane is Lane.LOOP:
-                with self._setup.hooks.in_lane(lane):
-                    return plan_for(observed)
-            return await self.beside.plan(plan_for, observed, lane)
-        except SlowPluginError:
-            if first:
-                raise
-        return await self.beside.plan(plan_for, observed, Lane.LAST)
+        with self._setup.tracing.span("plan", {"kuberay.lane": lane.value}):
+            try:
+                if lane is Lane.LOOP:
+                    with self._setup.hooks.in_lane(lane):
+                        return plan_for(observed)
+                return await self.beside.plan(plan_for, observed, lane)
+            except SlowPluginError:
+                if first:
+                    raise
+            return await self.beside.plan(plan_for, observed, Lane.LAST)
 
     async def _pass(self, key: Key, obj: RayObject, lane: Lane) -> timedelta | None:
         await self._executor.settle(obj)
@@ -207,6 +240,8 @@ class Controller:
             plan = await self._plan(self._observe(key, obj), key.kind, lane, first=number == 0)
             self.prober.want(key, plan.probes)
             outcome = await self._executor.run(obj, plan.stages) if plan.stages else Outcome()
+            for refusal in outcome.forbidden:
+                self.refusals.note(key, refusal)
             done += outcome.events
             planned += plan.events
             current = self._store.get(key.kind, key.namespace, key.name)
@@ -232,16 +267,19 @@ class Controller:
                 before = obj
                 try:
                     news = await self._executor.apply_status(key.kind, obj, plan.status)
-                except (ApiError, TransportError):
+                except (ApiError, TransportError) as error:
                     # What was done was done; what is to be told beside the status is told with it, on the next try.
-                    self._tell(key, obj, done)
+                    refused = self.refusals.note(key, error)
+                    # The object itself cannot say it.
+                    self._tell(key, obj, [*done, *([_not_permitted(refused)] if refused is not None else [])])
                     self._keep_deadline(key, plan)
                     raise
                 self._setup.metrics.status_written(key.kind.kind, before, plan.status, self._setup.clock.now())
                 if news:
                     # Plans read the status too, and our own write's watch event will be no news.
                     delay = timedelta(0)
-        self._tell(key, obj, [*done, *planned])
+        unseen = [_not_permitted(permission) for permission in self._setup.not_seen(key.namespace)]
+        self._tell(key, obj, [*done, *planned, *unseen])
         if outcome.error is not None:
             if isinstance(outcome.error, ApiError) and outcome.error.namespace_is_going:
                 # The object itself is about to go; nothing can or should be created for it any more.
@@ -265,7 +303,7 @@ class Controller:
             now=setup.clock.now(),
             view=self._store,
             probes=self.prober.results(key),
-            config=setup.config,
+            config=self._config,
             gates=setup.gates,
             hooks=setup.hooks,
             busy=len(self.queue) > BUSY,
@@ -287,6 +325,10 @@ class Controller:
                 controller=f"{key.kind.kind.lower()}-controller",
                 count=event.count,
             )
+
+
+def _not_permitted(permission: Permission) -> Event:
+    return Event(NOT_PERMITTED, permission.sentence, type="Warning", action="Reconcile")
 
 
 class RetryError(Exception):

@@ -21,7 +21,14 @@ import orjson
 from kuberay.api.kinds import POD, Kind
 from kuberay.api.objects import Child, Object, RayObject, decode
 from kuberay.kube.client import Client
-from kuberay.kube.errors import AlreadyExistsError, ApiError, ConflictError, InvalidError, NotFoundError
+from kuberay.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    ForbiddenError,
+    InvalidError,
+    NotFoundError,
+)
 from kuberay.kube.store import Store
 from kuberay.kube.sync import Synced, has_former_items, in_sync, without_emptied
 from kuberay.kube.transport import TransportError
@@ -64,6 +71,8 @@ class Outcome:
     events: list[Event] = field(default_factory=list)
     missed: bool = False
     """Whether an optional write failed for a reason that passes."""
+    forbidden: list[ForbiddenError] = field(default_factory=list)
+    """Refusals of all writes, optional ones included."""
 
 
 class Executor:
@@ -165,6 +174,8 @@ class Executor:
                 write.name,
                 text,
             )
+            if isinstance(error, ForbiddenError):
+                outcome.forbidden.append(error)
             if write.optional:
                 outcome.missed |= _passes(error)
             elif outcome.failure is None:
@@ -266,7 +277,7 @@ class Executor:
         obj = self._take(write.kind, await self._apply_over(write, body))
         if isinstance(obj, Child) and has_former_items(write.body, obj.body()):
             obj = self._take(write.kind, await self._client.merge_patch(write.kind, write.namespace, write.name, body))
-        self._synced.remember(obj.uid, obj.metadata.resource_version, wanted)
+        self._note_synced(write.kind, obj, wanted)
         return _UNCHANGED if obj.metadata.resource_version == before else write.updated
 
     async def _apply_over(self, write: Apply, body: Mapping[str, Any]) -> bytes:
@@ -286,8 +297,14 @@ class Executor:
     def _applied(self, write: Apply, raw: bytes) -> Event | None:
         """The object is new."""
         obj = self._take(write.kind, raw)
-        self._synced.remember(obj.uid, obj.metadata.resource_version, orjson.dumps(write.body))
+        self._note_synced(write.kind, obj, orjson.dumps(write.body))
         return write.done
+
+    def _note_synced(self, kind: Kind, obj: Object, wanted: bytes) -> None:
+        """Unless it has gone while it was written: nobody would ever forget it."""
+        known = self._store.get(kind, obj.namespace, obj.name)
+        if known is not None and known.uid == obj.uid:
+            self._synced.remember(obj.uid, obj.metadata.resource_version, wanted)
 
     async def _patch(self, owner: RayObject, write: Patch) -> Event | None:
         body = write.body

@@ -1,60 +1,56 @@
 """Counts calls of plugins' hooks for ``/metrics``: how many, how long, and how many failed, by plugin and hook.
 
-A histogram of the client library takes several locks for each value, a third of what the call of a small hook costs
-altogether; here a call is a few additions, made into series when somebody scrapes.
+As in `metric_families.Tally` a call is a few additions, made into series when somebody scrapes: a histogram of the client
+library takes a third of what the call of a small hook costs altogether.
 """
 
 from __future__ import annotations
 
 import threading
-from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
-_BOUNDS = (0.0001, 0.001, 0.01, 0.1, 1.0)
-_LABELS = ("plugin", "hook")
-
-
-class _Calls:
-    __slots__ = ("buckets", "failures", "seconds")
-
-    def __init__(self) -> None:
-        self.buckets = [0] * (len(_BOUNDS) + 1)
-        self.seconds = 0.0
-        self.failures = 0
+from kuberay.operator import metric_table as table
+from kuberay.operator.metric_families import Tally, of_counts, of_tallies
 
 
 class HookMetrics(Collector):
-    """Used from any thread."""
+    """Used from any thread. *slow* names the plugins that count as slow now."""
 
     def __init__(self) -> None:
-        self._calls: dict[tuple[str, str], _Calls] = {}
+        self.slow: Callable[[], Sequence[str]] = tuple
+        self._plugins: set[str] = set()
+        self._seconds: dict[tuple[str, str], Tally] = {}
+        self._failures: dict[tuple[str, str], int] = {}
         self._lock = threading.Lock()
+
+    def expect(self, plugin: str, hooks: Sequence[str]) -> None:
+        """Series of these are there before the first call."""
+        self._plugins.add(plugin)
+        with self._lock:
+            for hook in hooks:
+                self._begin((plugin, hook))
 
     def called(self, plugin: str, hook: str, seconds: float, failed: bool) -> None:
         """One call ended."""
         with self._lock:
-            calls = self._calls.get((plugin, hook))
-            if calls is None:
-                calls = self._calls[plugin, hook] = _Calls()
-            calls.buckets[bisect_left(_BOUNDS, seconds)] += 1
-            calls.seconds += seconds
-            calls.failures += failed
+            tally = self._seconds.get((plugin, hook)) or self._begin((plugin, hook))
+            tally.add(seconds)
+            if failed:
+                self._failures[plugin, hook] += 1
+
+    def _begin(self, names: tuple[str, str]) -> Tally:
+        tally = self._seconds[names] = Tally(table.HOOK_SECONDS.buckets)
+        self._failures[names] = 0
+        return tally
 
     def collect(self) -> Iterable[Metric]:
-        times = HistogramMetricFamily(
-            "kuberay_plugin_hook_duration_seconds", "Duration of plugin hook calls", labels=_LABELS
-        )
-        failures = CounterMetricFamily("kuberay_plugin_failures", "Plugin hook calls that failed", labels=_LABELS)
+        slow = self.slow()
         with self._lock:
-            for names, calls in self._calls.items():
-                total, buckets = 0, []
-                for bound, count in zip((*map(str, _BOUNDS), "+Inf"), calls.buckets, strict=True):
-                    total += count
-                    buckets.append((bound, float(total)))
-                times.add_metric(names, buckets, calls.seconds)
-                if calls.failures:
-                    failures.add_metric(names, calls.failures)
-        return [times, failures]
+            return [
+                of_tallies(table.HOOK_SECONDS, self._seconds.items()),
+                of_counts(table.HOOK_FAILURES, self._failures.items()),
+                of_counts(table.PLUGIN_SLOW, (((name,), name in slow) for name in sorted(self._plugins))),
+            ]

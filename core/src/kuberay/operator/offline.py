@@ -95,6 +95,7 @@ def render(
         if next_start is None or world.created:
             break
         now += max(next_start, timedelta(seconds=1))
+        world.born = format_time(now)
     result.children = [child for child in world.created if _alive(world, child)]
     result.events = list(told.values())
     held = [

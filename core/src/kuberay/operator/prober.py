@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from typing import Protocol
 
 import orjson
 
@@ -21,6 +22,8 @@ from kuberay.kube.clock import Clock
 from kuberay.kube.errors import ApiError, NotFoundError
 from kuberay.kube.transport import TransportError
 from kuberay.operator.keys import Key
+from kuberay.operator.logs import log_context
+from kuberay.operator.tracing import NO_TRACING, Tracing
 from kuberay.operator.turns import Turns
 from kuberay.plan.model import (
     ActivityProbe,
@@ -60,8 +63,16 @@ _RepeatedCall = JobInfoProbe | StopJobCall | SubmitJobCall | ActivityProbe | Ser
 _DashboardProbe = _RepeatedCall | JobLogsProbe
 """What a head's dashboard is asked."""
 _RepeatedProbe = _RepeatedCall | ObjectProbe | DrainProbe | ProxyHealthProbe | InFlightProbe
+_ACTS = (StopJobCall, SubmitJobCall, ServeConfigCall, DrainProbe)
+"""What changes something in Ray, so that only the leader may do it."""
 _SPREAD = (JobInfoProbe, ActivityProbe, ServeProbe, ServeConfigCall, ProxyHealthProbe, InFlightProbe)
 """What is asked for as long as an object lives, of all of them."""
+
+
+class ProbeObserver(Protocol):
+    """Is told of every answer; the operator's metrics implement it."""
+
+    def asked(self, probe: Probe, result: ProbeResult, seconds: float) -> None: ...
 
 
 class Prober:
@@ -75,6 +86,9 @@ class Prober:
         changed: Callable[[Key], None],
         *,
         drain: DrainClient | None = None,
+        may_act: Callable[[], bool] = lambda: True,
+        observer: ProbeObserver | None = None,
+        tracing: Tracing = NO_TRACING,
         concurrency: int = 64,
     ) -> None:
         self._client = client
@@ -82,6 +96,9 @@ class Prober:
         self._drain = drain
         self._clock = clock
         self._changed = changed
+        self._may_act = may_act
+        self._observer = observer
+        self._tracing = tracing
         self._turns = Turns(concurrency)
         self._tasks: dict[Key, dict[Probe, asyncio.Task[None]]] = {}
         self._results: dict[Key, dict[Probe, ProbeResult]] = {}
@@ -90,6 +107,10 @@ class Prober:
     def results(self, key: Key) -> Mapping[Probe, ProbeResult]:
         """The newest answers for *key*."""
         return dict(self._results.get(key, {}))
+
+    def running(self) -> Sequence[tuple[Probe, ProbeResult | None]]:
+        """All that is asked now, each with its last answer."""
+        return [(probe, self._results.get(key, {}).get(probe)) for key, found in self._tasks.items() for probe in found]
 
     def want(self, key: Key, probes: Sequence[Probe]) -> None:
         """From now on run exactly *probes* for *key*."""
@@ -105,6 +126,11 @@ class Prober:
             del self._tasks[key]
             self._results.pop(key, None)
 
+    def forget_old(self) -> None:
+        """Forget tokens that would be read again anyway, those of clusters that are gone among them."""
+        now = asyncio.get_running_loop().time()
+        self._tokens = {known: held for known, held in self._tokens.items() if now - held[0] < _TOKEN_SECONDS}
+
     def stop(self) -> None:
         """End all probes."""
         for tasks in self._tasks.values():
@@ -117,7 +143,9 @@ class Prober:
         address = _address(probe)
         self._turns.enter(address)
         try:
-            await self._keep_asking(key, probe, address)
+            # It outlives the pass that began it, and belongs to none.
+            with log_context(reconcileID=None):
+                await self._keep_asking(key, probe, address)
         finally:
             self._turns.leave(address)
 
@@ -125,7 +153,10 @@ class Prober:
         failures = 0
         while True:
             async with self._turns.turn(address):
-                result = await self._ask(probe, failures)
+                began = asyncio.get_running_loop().time()
+                result = await self._traced(probe, failures, address)
+            if self._observer is not None:
+                self._observer.asked(probe, result, asyncio.get_running_loop().time() - began)
             # A worker that is to be drained is waited for by a user, so its second try does not wait among those that fail.
             self._turns.told(address, failing=bool(result.error) and not isinstance(probe, DrainProbe))
             results = self._results.setdefault(key, {})
@@ -143,8 +174,19 @@ class Prober:
                 return
             await asyncio.sleep(_pause(probe, failures, first=before is None))
 
+    async def _traced(self, probe: Probe, failures: int, address: str) -> ProbeResult:
+        attributes = {"kuberay.probe": type(probe).__name__, "server.address": address}
+        with self._tracing.span("probe", attributes, root=True) as span:
+            result = await self._ask(probe, failures)
+            span.note("kuberay.outcome", result.outcome)
+            if result.error:
+                span.fail(result.error)
+            return result
+
     async def _ask(self, probe: Probe, failures: int) -> ProbeResult:
         now = self._clock.now()
+        if isinstance(probe, _ACTS) and not self._may_act():
+            return _no_answer(probe, now, "not sent: this replica leads no more")
         try:
             match probe:
                 case ObjectProbe():
@@ -223,8 +265,6 @@ class Prober:
         cached = self._tokens.get(secret)
         if cached is not None and now - cached[0] < _TOKEN_SECONDS:
             return cached[1]
-        # Tokens of clusters that are gone are not kept.
-        self._tokens = {known: held for known, held in self._tokens.items() if now - held[0] < _TOKEN_SECONDS}
         body = orjson.loads(await self._client.get(SECRET, secret.namespace, secret.name))
         data = (body.get("data") or {}).get(secret.key)
         if not data:

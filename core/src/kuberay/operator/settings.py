@@ -1,4 +1,4 @@
-"""Everything the operator can be told: KubeRay's flags, configuration file and environment variables, in one model.
+"""Everything the operator can be told: KubeRay's flags and its configuration file, in one model; variables are `environment`'s.
 
 Precedence and names are KubeRay's (operator.md 2, 3, 9): with ``--config`` the file decides and most flags are ignored;
 environment variables always count. Keys that KubeRay has and ignores are honoured where they have an obvious meaning.
@@ -7,19 +7,19 @@ environment variables always count. Keys that KubeRay has and ignores are honour
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 from pydantic.alias_generators import to_camel
-from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from kuberay.api import quantity
 from kuberay.api.gates import DEFAULT_GATES, GATE_PLUGINS
 from kuberay.api.validation.leaving import MAX_DRAIN_SECONDS
-from kuberay.plan.config import PlanConfig
+from kuberay.operator.environment import read_environment
+from kuberay.operator.listen import check_loopback
+from kuberay.operator.log_levels import Level
 from kuberay.plugins.gates import core_gate
 
 API_VERSION = "config.ray.io/v1alpha1"
@@ -88,13 +88,23 @@ class Settings(BaseModel):
     """How many requests may go at once when ``qps`` is set."""
     watch_namespace: str = ""
     """Comma-separated namespaces to serve; empty means all."""
+    secret_namespaces: str = "*"  # noqa: S105 - namespaces
+    """Comma-separated namespaces in which the operator may read and make Secrets; ``*``, the default as in KubeRay: wherever it
+    works; empty: nowhere. It needs them for ``authOptions`` with the mode ``token`` and for the own authorities of ``mtls``;
+    elsewhere RayClusters that ask for these are refused or wait, and say so. Not KubeRay's."""
     log_file: str = ""
     """Also write the log to this file."""
     log_file_encoder: Encoder = "json"
     log_stdout_encoder: Encoder = "json"
     """``json`` (one object a line) or ``console``. Logs go to standard error."""
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: Level = "info"
     """What is logged at least."""
+    log_levels: dict[str, Level] = Field(default_factory=dict)
+    """Other levels for some loggers and those below them, such as ``kuberay.kube: debug``. Names are those under ``component``,
+    or else ``logger``, of a line. Default: ``kopf`` and ``aiohttp.access`` at ``warning``. Not KubeRay's."""
+    profiling_addr: str = "0"
+    """Listener of profiles, heap snapshots and the like, for whoever may forward a port of the operator's pod: an address of
+    the loopback interface, such as ``127.0.0.1:6060``; ``0``: none. Others are refused, since there is no log-in. Not KubeRay's."""
     batch_scheduler: str = ""
     """``volcano``, ``yunikorn``, ``scheduler-plugins``, ``kai-scheduler``, or the entry point name of any other installed
     plugin that is a batch scheduler: turns that plugin on. Only one can be on."""
@@ -108,6 +118,10 @@ class Settings(BaseModel):
     default_pod_annotations: dict[str, str] = Field(default_factory=dict)
     default_pod_labels: dict[str, str] = Field(default_factory=dict)
     """Added to head and worker pods for keys not present."""
+    pod_security_standard: Literal["", "restricted"] = ""
+    """``restricted``: every pod that the operator makes gets what the Pod Security Standard of that name asks for and its
+    author left out, so that namespaces which enforce it let the pod in. Empty, the default as in KubeRay: pods stay as they are
+    written. What runs is not touched. Not KubeRay's."""
     wait_gcs_ready_resources: WaitGcsReadyResources = Field(default_factory=WaitGcsReadyResources)
     """``cpu`` and ``memory`` (both requests and limits) of the init container that holds workers back until the head
     answers; default 200m and 256Mi. Annotations of a RayCluster or of a group's template go before it."""
@@ -119,12 +133,37 @@ class Settings(BaseModel):
     """How long a worker that is no longer wanted may take to finish its work, drained through Ray, before its pod is
     deleted; 0: deleted at once; at most a week. Not KubeRay's. The annotation ``ray.io/drain-timeout-seconds`` of a
     RayCluster wins."""
+    ray_cluster_requeue_seconds: int | None = Field(default=None, ge=0)
+    """Seconds until a RayCluster is looked at again although nothing happened; 0: ten minutes. Default 300. The variable
+    ``RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV`` wins; unlike it, this reloads."""
+    ray_job_status_check_timeout_seconds: int | None = Field(default=None, gt=0)
+    """Seconds for which asking Ray about a job may keep failing before the RayJob fails. Default 300. The variable
+    ``RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS`` wins; unlike it, this reloads."""
+    ray_job_transition_grace_seconds: int | None = Field(default=None, ge=0)
+    """Seconds a RayJob may stay ``Running`` after Ray says that its job ended. Default 300. The variable
+    ``RAYJOB_DEPLOYMENT_STATUS_TRANSITION_GRACE_PERIOD_SECONDS`` wins; unlike it, this reloads."""
     delete_ray_job_after_job_finishes: bool = Field(default=False, alias="deleteRayJobAfterJobFinishes")
     """With ``shutdownAfterJobFinishes``: delete the RayJob instead of only its cluster."""
     propagate_job_metadata: bool = True
     """Whether labels and annotations of a RayJob reach its submitter Job and the submitter's pods, except keys that
     address a controller (``ray.io/…``, ``kueue.x-k8s.io/…``, ``kubectl.kubernetes.io/…``, …). Not KubeRay's; turn off for
     its behaviour."""
+    enable_webhooks: bool = False
+    """Whether admission webhooks are served, on every replica; the variable ``ENABLE_WEBHOOKS`` does the same. What has to
+    stand beside them: docs/webhooks.md."""
+    webhook_port: int = Field(default=9443, ge=1, le=65535)
+    """Port of the webhooks, on all addresses. Default as KubeRay's."""
+    webhook_certificates: Literal["files", "self"] = "files"
+    """Where their certificate comes from: ``files``, as in KubeRay, of ``webhookCertDir``, read again when they change; ``self``:
+    the operator makes its own, keeps them in a Secret and renews them. Not KubeRay's."""
+    webhook_cert_dir: str = "/tmp/k8s-webhook-server/serving-certs"  # noqa: S108 - KubeRay's
+    """Folder with ``tls.crt`` and ``tls.key``. Default as KubeRay's."""
+    webhook_name: str = Field(default="kuberay-operator-webhook", pattern="^[a-z]([-a-z0-9]{0,51}[a-z0-9])?$")
+    """Name of the Service in front of the webhooks and of both webhook configurations; with ``webhookCertificates: self`` the
+    Secret is called so with ``-certificates``. Not KubeRay's."""
+    webhook_certificate_seconds: int = Field(default=90 * 24 * 3600, ge=60)
+    """With ``webhookCertificates: self``: how long a certificate is good for, its authority four times as long. Both are renewed
+    when a third of it is left. Default: 90 days. Not KubeRay's."""
     plugins: PluginSettings = Field(default_factory=PluginSettings)
     """Which plugins are on, and a section for each of them; see below."""
     feature_gates: str = ""
@@ -133,7 +172,16 @@ class Settings(BaseModel):
     ``KUBERAY_FEATURE_GATES`` and the flag all count; for a gate that more than one names, the flag wins over the variable,
     and the variable over the file. ``kuberay gates`` lists the outcome."""
 
-    @field_validator("reconcile_concurrency", "qps", "burst", "drain_timeout_seconds", mode="before")
+    @field_validator(
+        "reconcile_concurrency",
+        "qps",
+        "burst",
+        "drain_timeout_seconds",
+        "ray_cluster_requeue_seconds",
+        "ray_job_status_check_timeout_seconds",
+        "ray_job_transition_grace_seconds",
+        mode="before",
+    )
     @classmethod
     def _not_a_boolean(cls, value: Any) -> Any:
         if isinstance(value, bool):
@@ -144,6 +192,12 @@ class Settings(BaseModel):
     @classmethod
     def _at_least_one(cls, value: int) -> int:
         return value or 1
+
+    @field_validator("profiling_addr")
+    @classmethod
+    def _only_from_here(cls, value: str) -> str:
+        check_loopback(value)
+        return value
 
     @field_validator("log_file_encoder", "log_stdout_encoder", mode="before")
     @classmethod
@@ -182,6 +236,14 @@ class Settings(BaseModel):
         return [name for part in self.watch_namespace.split(",") if (name := part.strip())]
 
     @property
+    def secrets_in(self) -> list[str] | None:
+        """Of the namespaces that are served, those whose Secrets the operator may use; None: all."""
+        names = [name for part in self.secret_namespaces.split(",") if (name := part.strip())]
+        if "*" in names:
+            return None
+        return [name for name in names if not self.namespaces or name in self.namespaces]
+
+    @property
     def workers(self) -> int:
         return 16 * self.reconcile_concurrency
 
@@ -199,91 +261,6 @@ class Settings(BaseModel):
         return names, optional
 
 
-class Environment(BaseSettings):
-    """Environment variables, with KubeRay's names and its way of reading them (operator.md 9)."""
-
-    model_config = SettingsConfigDict(extra="ignore", case_sensitive=True)
-
-    CLUSTER_DOMAIN: str = ""
-    """DNS domain of the Kubernetes cluster. Default: ``cluster.local``."""
-    ENABLE_INIT_CONTAINER_INJECTION: str = ""
-    """``false``: worker pods get no init container that waits for the head."""
-    ENABLE_PROBES_INJECTION: str = ""
-    """``false``: Ray containers get no liveness and readiness probes."""
-    RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV: str = ""
-    """Seconds until a RayCluster is looked at again although nothing happened. Default: 300."""
-    ENABLE_RANDOM_POD_DELETE: str = ""
-    """``true``: with autoscaling, surplus workers are deleted by the operator too, not only when the autoscaler names
-    them."""
-    ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE: str = ""
-    """``true``: the head service has a cluster IP; otherwise it is headless."""
-    ENABLE_ZERO_DOWNTIME: str = ""
-    """``false``: a RayService that names no upgrade strategy keeps its RayCluster when ``rayClusterConfig`` is edited;
-    otherwise it gets a new one (``NewCluster``)."""
-    DELETE_RAYJOB_CR_AFTER_JOB_FINISHES: str = ""
-    """``true``: the same as the key ``deleteRayJobAfterJobFinishes``."""
-    RAYJOB_DEPLOYMENT_STATUS_TRANSITION_GRACE_PERIOD_SECONDS: str = ""
-    """Seconds a RayJob may stay ``Running`` after Ray says that its job ended. Default: 300."""
-    RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS: str = ""
-    """Seconds for which asking Ray about a job may keep failing before the RayJob fails. Default: 300."""
-    ENABLE_LOGIN_SHELL: str = ""
-    """``true``: the operator's commands run in a login shell."""
-    ENABLE_DETERMINISTIC_HEAD_POD_NAME: str = ""
-    """``true``: the head pod is named ``<cluster>-head``, without a suffix."""
-    ENABLE_GCS_FT_REDIS_CLEANUP: str = ""
-    """``false``: clusters with GCS fault tolerance get no finalizer, and their keys stay in Redis when they are
-    deleted."""
-    USE_INGRESS_ON_OPENSHIFT: str = ""
-    """``true``: on OpenShift, too, heads are exposed by an Ingress and not by a Route."""
-    KUBERAY_FEATURE_GATES: str = ""
-    """Not KubeRay's: feature gates as in ``--feature-gates``, which wins over it; it wins over the configuration file."""
-    POD_NAMESPACE: str = ""
-    """Not KubeRay's: the operator's own namespace where no service account file tells it."""
-
-    def plan_config(self, settings: Settings, operator_version: str) -> PlanConfig:
-        """What plans need of both sources."""
-        requeue = _integer(self.RAYCLUSTER_DEFAULT_REQUEUE_SECONDS_ENV, 300)
-        timeout = _integer(self.RAYJOB_STATUS_CHECK_TIMEOUT_SECONDS, 300)
-        grace = _integer(self.RAYJOB_DEPLOYMENT_STATUS_TRANSITION_GRACE_PERIOD_SECONDS, 300)
-        return PlanConfig(
-            operator_version=operator_version,
-            cluster_domain=self.CLUSTER_DOMAIN or "cluster.local",
-            operator_namespace=self.POD_NAMESPACE,
-            init_container_injection=not _is(self.ENABLE_INIT_CONTAINER_INJECTION, "false"),
-            probes_injection=not _is(self.ENABLE_PROBES_INJECTION, "false"),
-            head_cluster_ip_service=_is(self.ENABLE_RAY_HEAD_CLUSTER_IP_SERVICE, "true"),
-            login_shell=_is(self.ENABLE_LOGIN_SHELL, "true"),
-            deterministic_head_pod_name=_is(self.ENABLE_DETERMINISTIC_HEAD_POD_NAME, "true"),
-            random_pod_delete=_is(self.ENABLE_RANDOM_POD_DELETE, "true"),
-            drain_timeout=timedelta(seconds=settings.drain_timeout_seconds),
-            redis_cleanup=not _is(self.ENABLE_GCS_FT_REDIS_CLEANUP, "false"),
-            requeue_period=timedelta(seconds=max(0, requeue)),
-            enable_zero_downtime=not _is(self.ENABLE_ZERO_DOWNTIME, "false"),
-            delete_rayjob_after_finish=_is(self.DELETE_RAYJOB_CR_AFTER_JOB_FINISHES, "true")
-            or settings.delete_ray_job_after_job_finishes,
-            propagate_job_metadata=settings.propagate_job_metadata,
-            job_transition_grace=timedelta(seconds=grace),
-            job_status_check_timeout=timedelta(seconds=timeout if timeout > 0 else 300),
-            head_sidecars=settings.head_sidecar_containers,
-            worker_sidecars=settings.worker_sidecar_containers,
-            default_envs=settings.default_container_envs,
-            default_pod_annotations=settings.default_pod_annotations,
-            default_pod_labels=settings.default_pod_labels,
-            use_kubernetes_proxy=settings.use_kubernetes_proxy,
-            ingress_on_openshift=_is(self.USE_INGRESS_ON_OPENSHIFT, "true"),
-            wait_gcs_ready_cpu=settings.wait_gcs_ready_resources.cpu,
-            wait_gcs_ready_memory=settings.wait_gcs_ready_resources.memory,
-        )
-
-
-def read_environment(variables: Mapping[str, str] | None = None) -> Environment:
-    """The process environment, or the given one."""
-    if variables is None:
-        return Environment()
-    known: dict[str, Any] = {k: v for k, v in variables.items() if k in Environment.model_fields}
-    return Environment(**known)
-
-
 FLAGS_KEPT_WITH_FILE = ("feature_gates", "log_file_encoder", "log_stdout_encoder", "log_level")
 
 
@@ -296,10 +273,21 @@ def load_settings(config_file: str, flags: Mapping[str, Any]) -> Settings:
     if not config_file:
         settings = _build(dict(flags), "flags")
         return _with_gates(settings, read_environment().KUBERAY_FEATURE_GATES, settings.feature_gates)
+    return read_settings(read_file(config_file), config_file, flags)
+
+
+def read_file(config_file: str) -> bytes:
+    """Its content. Raises `SettingsError`."""
     try:
-        content = yaml.safe_load(Path(config_file).read_text(encoding="utf-8"))
+        return Path(config_file).read_bytes()
     except OSError as error:
         raise SettingsError(f"Cannot read the configuration file {config_file}: {error.strerror or error}.") from error
+
+
+def read_settings(text: bytes, config_file: str, flags: Mapping[str, Any]) -> Settings:
+    """The same from the *text* of the file."""
+    try:
+        content = yaml.safe_load(text.decode("utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         mark = getattr(error, "problem_mark", None)
         place = f" (line {mark.line + 1})" if mark is not None else ""
@@ -330,21 +318,7 @@ def _build(values: dict[str, Any], source: str) -> Settings:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         message = first["msg"].removeprefix("Value error, ")
-        given = f" (given: {first['input']!r})" if where else ""
+        # What stands in an environment may be secret.
+        told = where and first["loc"][0] not in ("defaultContainerEnvs", "plugins")
+        given = f" (given: {first['input']!r})" if told else ""
         raise SettingsError(f"{source}: {where + ': ' if where else ''}{message}{given}.") from error
-
-
-def _is(value: str, word: str) -> bool:
-    return value.lower() == word
-
-
-def _integer(value: str, default: int) -> int:
-    try:
-        return int(value)
-    except ValueError:
-        return default
-
-
-def own_namespace(connection_namespace: str, environment: Environment) -> str:
-    """Namespace the operator itself lives in; empty when it cannot be told."""
-    return environment.POD_NAMESPACE or connection_namespace

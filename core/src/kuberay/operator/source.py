@@ -7,9 +7,11 @@ over. If it ends for any reason, the operator ends (Kubernetes restarts it): a s
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
+import re
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Protocol, cast
 
 import kopf
@@ -19,6 +21,9 @@ from kuberay.api.kinds import Kind
 from kuberay.kube.connection import Connection
 
 log = logging.getLogger("kuberay.operator.source")
+
+RENEW_EVERY = 1.0
+"""Seconds between two looks for other credentials while those that are known are refused."""
 
 Sink = Callable[[Kind, str | None, dict[str, Any]], None]
 """Called in the operator's loop with (kind, event type, object); type None is the first list."""
@@ -47,6 +52,7 @@ class KopfSource:
     async def start(self, sink: Sink) -> None:
         """Start watching; returns when the watchers run, raises what kept them from running."""
         loop = asyncio.get_running_loop()
+        logging.getLogger("kopf._cogs.clients.watching").addFilter(_SELDOM)
         ready = threading.Event()
         registry = self._registry(loop, sink)
 
@@ -90,12 +96,23 @@ class KopfSource:
     def _registry(self, loop: asyncio.AbstractEventLoop, sink: Sink) -> kopf.OperatorRegistry:
         registry = kopf.OperatorRegistry()
         connection = self._connection
+        logins = itertools.count()
+        given: list[str | None] = [None]
 
         @kopf.on.login(registry=registry)
         async def login(**_: Any) -> kopf.ConnectionInfo:
-            authorization = await connection.authorization()
+            number = next(logins)
+            # Asked again when the API server refuses what was given, or when a connection broke in an odd way.
+            authorization = await (connection.renew() if number else connection.authorization())
+            if number and authorization == given[0]:
+                await asyncio.sleep(RENEW_EVERY)
+                authorization = await connection.renew()
+            given[0] = authorization
             scheme, token = (authorization or " ").split(" ", 1)
             return kopf.ConnectionInfo(
+                # Means nothing among one; but kopf ends when it is given again what was refused, and that may be all there is
+                # until a file is replaced.
+                priority=number,
                 server=connection.server,
                 ca_path=connection.ca_path,
                 insecure=connection.insecure,
@@ -125,6 +142,7 @@ def _settings() -> kopf.OperatorSettings:
     settings.scanning.disabled = True
     settings.posting.enabled = False
     settings.networking.request_timeout = 30
+    settings.networking.error_backoffs = _Backoffs()
     settings.watching.chunk_size = 500
     settings.queueing.exit_timeout = 0.5
     settings.process.ultimate_exiting_timeout = None
@@ -132,6 +150,32 @@ def _settings() -> kopf.OperatorSettings:
     settings.persistence.progress_storage = _NoProgress()
     settings.persistence.diffbase_storage = _NoDiffBase()
     return settings
+
+
+class _Seldom(logging.Filter):
+    """kopf tells of every attempt as an error; while a server is away for minutes that is a line a second. It is a warning, told
+    as often as informers tell of theirs."""
+
+    TOLD = frozenset((3, 10, 100, 1000))
+    _ATTEMPT = re.compile(r"Request attempt #(\d+)/?\d* failed; will retry")
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        found = self._ATTEMPT.match(record.getMessage())
+        if found is None:
+            return True
+        record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
+        return int(found[1]) in self.TOLD
+
+
+_SELDOM = _Seldom()
+
+
+class _Backoffs:
+    """Seconds between two tries of a request that fails for what may pass: no answer, 403, 429, 5xx. Without end, as informers
+    do, and never long: so soon after the API server is back everything goes on."""
+
+    def __iter__(self) -> Iterator[float]:
+        return itertools.chain((0.2, 0.5, 1.0, 2.0), itertools.repeat(3.0))
 
 
 class _NoDiffBase(kopf.DiffBaseStorage):

@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 import uuid
 from collections.abc import Mapping
 from contextlib import suppress
@@ -27,7 +28,7 @@ import tzlocal
 import uvloop
 
 from kuberay.api.gates import KUBERNETES_WAS
-from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB, RAYSERVICE, ROUTE, Kind
+from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB, RAYSERVICE, ROUTE, SECRET, Kind
 from kuberay.kube.client import Client
 from kuberay.kube.clock import SystemClock
 from kuberay.kube.connection import Connection, NoConnectionError, connect
@@ -38,13 +39,23 @@ from kuberay.operator.app import CHILD_KINDS, App, LeadershipLostError, Parts, r
 from kuberay.operator.beside import THREAD_PREFIX
 from kuberay.operator.controller import PlanFunction
 from kuberay.operator.effective import in_effect
+from kuberay.operator.environment import own_namespace, read_environment
 from kuberay.operator.health import Health, Servers
+from kuberay.operator.log_levels import LOG_LEVELS
 from kuberay.operator.logs import set_up_logging
 from kuberay.operator.metrics import Metrics
 from kuberay.operator.preflight import StartError, check_cluster, check_gates, is_openshift, offers_resize
-from kuberay.operator.settings import Settings, own_namespace, read_environment
+from kuberay.operator.reload import ConfigFile
+from kuberay.operator.reload_apply import Running, found_at_start
+from kuberay.operator.settings import Settings
 from kuberay.operator.source import KopfSource
+from kuberay.operator.traced import TracedHooks, TracedTransport
+from kuberay.operator.tracing import NO_TRACING, Traced, Tracing
+from kuberay.operator.upkeep import Upkeep
+from kuberay.operator.webhooks.review import Reviewer
+from kuberay.operator.webhooks.serving import Webhooks, webhooks
 from kuberay.plan.cluster import plan_cluster
+from kuberay.plan.config import PlanConfig
 from kuberay.plan.cronjob import plan_cronjob
 from kuberay.plan.job import plan_job
 from kuberay.plan.service import plan_service
@@ -125,9 +136,10 @@ def open_as_many_files_as_allowed() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def run_operator(settings: Settings, kubeconfig: str = "") -> int:
-    """Run until SIGTERM or SIGINT; returns the process's exit code."""
-    code = _run_to_its_end(settings, kubeconfig)
+def run_operator(settings: Settings, kubeconfig: str = "", source: ConfigFile | None = None) -> int:
+    """Run until SIGTERM or SIGINT; returns the process's exit code. *source*: the file that *settings* came from, which is
+    read again when it changes."""
+    code = _run_to_its_end(settings, kubeconfig, source)
     slow = [thread for thread in threading.enumerate() if thread.name.startswith(THREAD_PREFIX)]
     for thread in slow:
         # An idle one ends at once.
@@ -140,7 +152,7 @@ def run_operator(settings: Settings, kubeconfig: str = "") -> int:
     return code
 
 
-def _run_to_its_end(settings: Settings, kubeconfig: str) -> int:
+def _run_to_its_end(settings: Settings, kubeconfig: str, source: ConfigFile | None) -> int:
     collect_garbage_less_often()
     open_as_many_files_as_allowed()
     try:
@@ -149,13 +161,14 @@ def _run_to_its_end(settings: Settings, kubeconfig: str) -> int:
             encoder=settings.log_stdout_encoder,
             log_file=settings.log_file,
             file_encoder=settings.log_file_encoder,
+            levels=settings.log_levels,
         )
     except OSError as error:
         return _refuse(f"Cannot write the log file {settings.log_file}: {error.strerror or error}.")
     try:
         # uvloop: the same loop for a third less CPU per request (docs/performance.md).
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(_run(settings, kubeconfig))
+            runner.run(_run(settings, kubeconfig, source))
     except (StartError, NoConnectionError, PluginError, GateError) as error:
         return _refuse(str(error))
     except LeadershipLostError as error:
@@ -173,24 +186,29 @@ def _refuse(sentence: str) -> int:
     return 1
 
 
-async def _run(settings: Settings, kubeconfig: str) -> None:
+async def _run(settings: Settings, kubeconfig: str, source: ConfigFile | None) -> None:
     metrics = Metrics()
     manager, known_gates = assemble(settings, metrics)
     gates = dict(known_gates)
     _warn_of_settings(settings, manager, known_gates)
     log.info("settings other than the defaults: %s", in_effect(settings))
     for plugin in manager.plugins:
-        metrics.plugin_enabled(plugin.name, plugin.distribution, plugin.version)
+        metrics.plugin_enabled(plugin.name, plugin.distribution, plugin.version, list(plugin.hooks))
         log.info("plugin %s %s is on", plugin.name, plugin.version)
     environment = read_environment()
     connection = await connect(kubeconfig)
+    metrics.running(operator_version(), gates, connection.server)
+    metrics.watch_slow_plugins(manager.slow_plugins)
     namespace = own_namespace(connection.namespace, environment)
-    limit = RateLimit(settings.qps, settings.burst) if settings.qps else None
+    limit = RateLimit(settings.qps, settings.burst)
+    tracing = _tracing(manager, metrics)
     transport = HttpTransport(
-        connection, user_agent=f"kuberay-operator/{operator_version()}", limit=limit, observe=metrics.request
+        connection, user_agent=f"kuberay-operator/{operator_version()}", limit=limit, observer=metrics.requests
     )
-    client = Client(transport)
+    client = Client(TracedTransport(transport, tracing) if tracing.on else transport)
     servers = Servers()
+    upkeep: Upkeep | None = None
+    admission: Webhooks | None = None
     ssl_context = connection.ssl_context() if settings.use_kubernetes_proxy else None
     config = replace(environment.plan_config(settings, operator_version()), operator_namespace=namespace)
     connector = head_connector(config.cluster_domain, ssl_context)
@@ -198,7 +216,12 @@ async def _run(settings: Settings, kubeconfig: str) -> None:
     try:
         kinds = ray_kinds(gates)
         children = [*CHILD_KINDS, *(watch.kind for watch in manager.watches())]
+        of_secrets = settings.secrets_in
+        if of_secrets is not None:
+            children = [kind for kind in children if kind != SECRET]
         await check_cluster(client, connection.server, kinds, children, settings.namespaces)
+        if of_secrets:
+            await check_cluster(client, connection.server, (), (SECRET,), of_secrets)
         await check_gates(client, gates)
         config = replace(config, local_zone=_local_zone(), resize_in_place=await offers_resize(client))
         if await is_openshift(client):
@@ -220,18 +243,59 @@ async def _run(settings: Settings, kubeconfig: str) -> None:
                 lease=_lease(settings, client, namespace),
                 instance=socket.gethostname(),
                 metrics=metrics,
+                tracing=tracing,
             )
         )
         if settings.enable_metrics:
             metrics.export_objects(app.store)
-        health = Health(app.why_not_live, app.why_not_ready)
+        health = Health(app.why_not_live, app.why_not_ready, metrics.loop_was_late)
+        found = found_at_start(config, environment.plan_config(settings, operator_version()))
+
+        def use(changed: PlanConfig) -> None:
+            nonlocal config
+            config = changed
+            app.use(config)
+
+        upkeep = Upkeep(
+            app,
+            Running(
+                settings=settings,
+                plugins=manager,
+                limit=limit,
+                levels=LOG_LEVELS,
+                plan_config=lambda of: replace(environment.plan_config(of, operator_version()), **found),
+                use=use,
+            ),
+            source,
+            client=client,
+            clock=SystemClock(),
+            namespace=namespace,
+            lease_namespace=settings.leader_election_namespace or namespace,
+        )
         try:
-            await servers.start(settings.metrics_addr, settings.probe_addr, metrics, health)
+            await servers.start(settings.metrics_addr, settings.probe_addr, metrics, health, upkeep.pages())
         except (OSError, ValueError) as error:
             raise StartError(f"Cannot listen on {settings.metrics_addr} or {settings.probe_addr}: {error}.") from error
+        try:
+            await upkeep.start()
+        except OSError as error:
+            raise StartError(f"Cannot listen on {settings.profiling_addr}: {error}.") from error
+        if environment.webhooks(settings):
+            reviewer = Reviewer(
+                now=SystemClock().now, hooks=manager, config=lambda: config, gates=gates, namespaces=settings.namespaces
+            )
+            admission = webhooks(settings, reviewer, client, SystemClock(), namespace, metrics.webhooks)
+            health.add_ready("webhooks", admission.why_not_ready)
+            await admission.start()
+
+        def stop() -> None:
+            app.stop()
+            if admission is not None:
+                admission.leave()
+
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, app.stop)
+            loop.add_signal_handler(number, stop)
         beat = asyncio.create_task(health.run(), name="health")
         try:
             await app.run()
@@ -241,9 +305,44 @@ async def _run(settings: Settings, kubeconfig: str) -> None:
                 await beat
         log.info("stopped")
     finally:
+        if upkeep is not None:
+            await upkeep.stop()
+        if admission is not None:
+            await admission.stop()
         await servers.stop()
         await session.close()
         await transport.close()
+        await _close(tracing)
+
+
+TRACES_SECONDS = 2.0
+"""How long the end may wait for the last spans to be sent."""
+
+
+def _tracing(manager: PluginManager, metrics: Metrics) -> Tracing:
+    tracer = manager.tracer()
+    if tracer is None:
+        return NO_TRACING
+    tracing = Traced(tracer)
+    manager.observe(TracedHooks(metrics, tracing))
+    return tracing
+
+
+async def _close(tracing: Tracing) -> None:
+    """In a thread that the process does not wait for: whom spans are sent to may hang."""
+    if not tracing.on:
+        return
+    loop, closed = asyncio.get_running_loop(), asyncio.Event()
+
+    def close() -> None:
+        tracing.close()
+        with suppress(RuntimeError):  # the loop may have ended meanwhile
+            loop.call_soon_threadsafe(closed.set)
+
+    threading.Thread(target=close, name="last spans", daemon=True).start()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(TRACES_SECONDS):
+            await closed.wait()
 
 
 def _local_zone() -> tzinfo:
@@ -263,7 +362,13 @@ def _lease(settings: Settings, client: Client, namespace: str) -> Lease | None:
             "Leader election needs a namespace for its Lease and the operator's own is not known; "
             "set --leader-election-namespace, or --enable-leader-election=false for a single local process."
         )
-    return Lease(client, SystemClock(), namespace=where, identity=f"{socket.gethostname()}_{uuid.uuid4()}")
+    return Lease(
+        client,
+        SystemClock(),
+        namespace=where,
+        identity=f"{socket.gethostname()}_{uuid.uuid4()}",
+        monotonic=time.monotonic,
+    )
 
 
 def _dashboard(settings: Settings, connection: Connection, session: aiohttp.ClientSession) -> HttpDashboardClient:

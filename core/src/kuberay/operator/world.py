@@ -21,8 +21,9 @@ class World:
     def __init__(self, born: str = "2026-01-01T00:00:00Z") -> None:
         self.bodies: dict[tuple[Kind, str, str], dict[str, Any]] = {}
         self.created: list[dict[str, Any]] = []
+        self.born = born
+        """When what is put in next was created (RFC 3339)."""
         self._version = 0
-        self._born = born
 
     def put(self, kind: Kind, namespace: str, body: dict[str, Any]) -> None:
         """Store *body*, with what the API server would add to its metadata."""
@@ -31,7 +32,7 @@ class World:
         metadata.update(namespace=namespace, resourceVersion=str(self._version))
         metadata.setdefault("generation", 1)
         metadata.setdefault("uid", str(uuid.uuid5(uuid.NAMESPACE_URL, f"{kind}/{namespace}/{metadata['name']}")))
-        metadata.setdefault("creationTimestamp", self._born)
+        metadata.setdefault("creationTimestamp", self.born)
         self.bodies[kind, namespace, metadata["name"]] = body
 
     def owned(self, uid: str, kind: Kind) -> Sequence[Object]:

@@ -44,6 +44,10 @@ class PlanConfig:
     default_envs: list[dict[str, Any]] = field(default_factory=list)
     default_pod_annotations: dict[str, str] = field(default_factory=dict)
     default_pod_labels: dict[str, str] = field(default_factory=dict)
+    secret_namespaces: frozenset[str] | None = None
+    """Where the operator may read and make Secrets; None: everywhere."""
+    restricted_pods: bool = False
+    """Whether pods are filled up to what the Pod Security Standard "restricted" asks for."""
     use_kubernetes_proxy: bool = False
     openshift: bool = False
     """Whether the cluster is OpenShift; found out once, at start."""

@@ -108,6 +108,11 @@ class Drafting:
         """Whether a plugin failed in this pass."""
         return bool(self._failures)
 
+    @property
+    def failures(self) -> Sequence[PluginFailure]:
+        """Plugins that raised in this pass."""
+        return self._failures
+
     def blame(self, failures: list[PluginFailure]) -> None:
         """Remember plugins that raised, for the condition."""
         self._failures.extend(failures)

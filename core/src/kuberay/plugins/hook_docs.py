@@ -13,7 +13,7 @@ import sys
 from collections.abc import Iterator
 from types import ModuleType
 
-from kuberay.hooks import HOOK_API, calls, service_upgrade, spec
+from kuberay.hooks import HOOK_API, calls, reload, service_upgrade, spec, tracing
 from kuberay.hooks import types as hook_types
 from kuberay.plugins import loader
 
@@ -71,6 +71,12 @@ def render() -> str:
         _prose(inspect.getdoc(service_upgrade) or ""),
         *(_type(definition) for definition in _classes(service_upgrade)),
         *_aliases(service_upgrade),
+        "## Settings that change while the operator runs",
+        _prose(inspect.getdoc(reload) or ""),
+        "## Tracing",
+        _prose(inspect.getdoc(tracing) or ""),
+        *(_type(definition) for definition in _classes(tracing)),
+        *_aliases(tracing),
         "## When a plugin fails",
         "A hook that raises, or gives back something that cannot be used (another type, no JSON, more than a megabyte, an object "
         "of another namespace, a pod that the operator would not recognise), is recorded as a failure of its plugin:",

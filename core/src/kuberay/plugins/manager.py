@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 from kuberay.api.kinds import JOB, POD, SERVICE
 from kuberay.hooks.calls import Lane, MutatedPod, NoHooks, PluginFailure, PluginWarning, Resources, SlowCall
 from kuberay.hooks.service_upgrade import ServiceUpgradeContext, ServiceUpgradeStrategy, UpgradeStep
+from kuberay.hooks.tracing import Tracer
 from kuberay.hooks.types import (
     FeatureGate,
     FinishContext,
@@ -48,6 +49,8 @@ _STRATEGY = "upgrade_strategy"
 
 _REMEMBERED_FAILURES = 1000
 """How many different failures are remembered so that each is logged once."""
+_LOGGED_AGAIN = 3600.0
+"""Seconds after which a failure that goes on is logged again, and one that does not is forgotten."""
 
 Answer = TypeVar("Answer")
 
@@ -114,7 +117,8 @@ class PluginManager:
         for plugin in self.plugins:
             for hook, function in plugin.hooks.items():
                 self._hooks[hook] = (*self._hooks.get(hook, ()), _Called(plugin.name, hook, hook, function))
-        self._logged: dict[tuple[str, str, str], None] = {}
+        self._logged: dict[tuple[str, str, str], float] = {}
+        """Failures that were logged, and when. Oldest first."""
 
     # Start-up
 
@@ -153,6 +157,14 @@ class PluginManager:
     def configure(self, sections: Mapping[str, Mapping[str, Any]]) -> None:
         """Read the ``plugins.<name>`` sections of the configuration. Raises `PluginError` naming the field at fault."""
         self._settings = startup.read_settings(self._models, sections)
+
+    def tracer(self) -> Tracer | None:
+        """Where spans go, if a plugin says so; asked with its settings, so after `configure`."""
+        return startup.tracer(self.plugins, self._settings)
+
+    def observe(self, observer: Observer) -> None:
+        """Tell *observer* of calls from now on, instead of the former one."""
+        self._observer = observer
 
     def rbac_rules(self) -> Mapping[str, Sequence[PolicyRule]]:
         """Rules by plugin name."""
@@ -297,12 +309,12 @@ class PluginManager:
             failed = False
         except AnswerError as error:
             failures.append(PluginFailure(plugin, hook, f"{called.name}() {error}"))
-            self._log_once(plugin, hook, f"{called.name}() {error}")
+            self._log_once(plugin, hook, f"{called.name}() {error}", started)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  whatever a plugin raises, sys.exit() included, is its own failure
             failures.append(PluginFailure(plugin, hook, in_one_line(error)))
-            self._log_once(plugin, hook, in_one_line(error), error)
+            self._log_once(plugin, hook, in_one_line(error), started, error)
         finally:
             ended = self._clock()
             seconds = ended - started
@@ -323,7 +335,7 @@ class PluginManager:
             names = " and ".join(repr(name) for name, _ in offers)
             error = f"plugins {names} both offer {ctx.type!r}: disable one"
             failed.append(PluginFailure(offers[0][0], _STRATEGY, error))
-            self._log_once(offers[0][0], _STRATEGY, error)
+            self._log_once(offers[0][0], _STRATEGY, error, self._clock())
             return None
         for name, answer in offers:
             self._own.strategies[ctx.type] = (answer, name)
@@ -367,13 +379,15 @@ class PluginManager:
                     mutated.pod, text = answer, b""
         return mutated
 
-    def _log_once(self, plugin: str, hook: str, message: str, error: BaseException | None = None) -> None:
+    def _log_once(self, plugin: str, hook: str, message: str, now: float, error: BaseException | None = None) -> None:
         key = (plugin, hook, message)
+        for known, at in list(self._logged.items()):
+            if now - at < _LOGGED_AGAIN and len(self._logged) < _REMEMBERED_FAILURES:
+                break
+            self._logged.pop(known, None)
         if key in self._logged:
             return
-        if len(self._logged) >= _REMEMBERED_FAILURES:
-            self._logged.pop(next(iter(self._logged)))
-        self._logged[key] = None
+        self._logged[key] = now
         log.error(
             "plugin %s failed in %s: %s", plugin, hook, message, exc_info=error, extra={"plugin": plugin, "hook": hook}
         )

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from kuberay.api.kinds import Kind
+from kuberay.hooks.tracing import Tracer
 from kuberay.hooks.types import FeatureGate, PolicyRule, Watch
 from kuberay.plugins.answers import AnswerError, list_of
 from kuberay.plugins.loader import Plugin, PluginError, in_one_line
@@ -91,6 +92,25 @@ def read_settings(
             place = ".".join(str(part) for part in ("plugins", name, *first["loc"]))
             raise PluginError(f"{place}: {first['msg']}") from error
     return settings
+
+
+def tracer(plugins: Sequence[Plugin], settings: Mapping[str, Any]) -> Tracer | None:
+    """The tracer that one of *plugins* brings with its *settings*. Two cannot both be asked which span is inside which."""
+    found: dict[str, Tracer] = {}
+    for plugin in plugins:
+        answers = _ask_all([plugin], "tracer", _check_tracer, settings.get(plugin.name))
+        found |= {name: answer for name, answer in answers.items() if answer is not None}
+    if len(found) > 1:
+        raise PluginError(f"plugins {' and '.join(map(repr, found))} both bring a tracer: enable only one of them")
+    return next(iter(found.values()), None)
+
+
+def _check_tracer(answer: Any) -> Tracer | None:
+    missing = [name for name in ("begin", "end", "close") if not callable(getattr(answer, name, None))]
+    if answer is not None and missing:
+        raise AnswerError(f"returned {answer!r}, which has no {missing[0]}(): a Tracer or None is expected")
+    tracer: Tracer | None = answer
+    return tracer
 
 
 def _check_gates(answer: Any) -> list[FeatureGate]:

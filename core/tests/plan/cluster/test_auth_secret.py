@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from kuberay.api.kinds import SECRET
+from kuberay.plan.config import PlanConfig
 from kuberay.plan.model import Create, ObjectProbe
 
 OWN = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "pair"}}
@@ -109,3 +110,21 @@ def test_a_running_cluster_is_not_held_up_by_whose_secret_it_is(kubernetes: Any,
     tiny.edit(lambda spec: spec["workerGroupSpecs"][0].update(replicas=4))
     tiny.settle()
     assert len(tiny.workers) == 4
+
+
+def test_a_cluster_whose_token_cannot_be_had_is_refused(kubernetes: Any, cluster: Any) -> None:
+    config = PlanConfig(secret_namespaces=frozenset())
+    tiny = kubernetes(cluster(authOptions={"mode": "token"}, rayVersion="2.55.0"), config=config)
+    tiny.settle()
+    assert tiny.objects == {}
+    (valid,) = [c for c in tiny.cluster["status"]["conditions"] if c["type"] == "RayClusterSpecValid"]
+    assert valid["status"] == "False"
+    assert "spec.authOptions: authOptions.mode token needs a Secret" in valid["message"]
+
+
+@pytest.mark.parametrize("options", [{}, {"mode": ""}])
+def test_a_mode_that_does_nothing_needs_no_secret(kubernetes: Any, cluster: Any, options: Any) -> None:
+    tiny = kubernetes(cluster(authOptions=options), config=PlanConfig(secret_namespaces=frozenset()))
+    tiny.settle()
+    assert secrets(tiny) == []
+    assert tiny.objects

@@ -6,6 +6,7 @@ import copy
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kuberay.api.kinds import POD
@@ -77,7 +78,7 @@ def run_all(tiny: Any) -> None:
 
 
 @pytest.mark.parametrize("hosts", [1, 2])
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(40), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(actions=ACTIONS, strategy=st.sampled_from(STRATEGIES))
 def test_pods_end_up_as_the_spec_says(
     kubernetes: Any, cluster: Any, group: Any, hosts: int, actions: Any, strategy: Any

@@ -8,6 +8,7 @@ from functools import cache
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 from kuberay.api.cluster import RayClusterSpec
@@ -144,7 +145,7 @@ def test_what_is_told_is_what_happens(
     edits=st.lists(st.sampled_from(sorted(EDITS)), min_size=2, max_size=3, unique=True),
     strategy=st.sampled_from(sorted(STRATEGIES)),
 )
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(60), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_so_do_several_edits_at_once(
     kubernetes: Any, cluster: Any, group: Any, edits: list[str], strategy: str
 ) -> None:

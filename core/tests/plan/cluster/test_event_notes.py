@@ -212,3 +212,21 @@ def test_a_recreation_that_cannot_go(kubernetes: Any, cluster: Any) -> None:
     tiny.reconcile()
     note = "Failed deleting Pods due to spec change with Recreate upgradeStrategy for RayCluster default/pair, no"
     assert ("Warning", "FailedToDeletePodCollection", "Delete", note) in told(tiny)
+
+
+@pytest.mark.parametrize("node_type", ["head", "worker"])
+def test_an_evicted_pod_says_why_before_it_goes(kubernetes: Any, cluster: Any, node_type: str) -> None:
+    """Nobody can ask the pod any more."""
+    tiny = kubernetes(cluster())
+    tiny.settle()
+    name = tiny.head["metadata"]["name"] if node_type == "head" else next(iter(tiny.workers))
+    message = "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 12Ki. "
+    tiny.set_pod(name, phase="Failed")
+    words = {"reason": "Evicted", "message": message + 50 * "Container ray was using more. "}
+    tiny.pods[name]["status"].update(words)
+    since = len(tiny.events)
+    tiny.reconcile()
+    (note,) = {event.note for event in tiny.events[since:] if event.action == "Delete"}
+    assert name in note
+    assert "Pod status: Failed (Evicted: The node was low on resource: ephemeral-storage. Threshold" in note
+    assert len(note) < 700

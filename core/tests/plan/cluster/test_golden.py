@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from kuberay.api.gates import DEFAULT_GATES
 from kuberay.api.kinds import INGRESS, POD, SERVICE_ACCOUNT
-from kuberay.operator.settings import load_settings, read_environment
+from kuberay.operator.environment import read_environment
+from kuberay.operator.settings import load_settings
 from kuberay.plan.model import Create, Write
 from kuberay.plugins.loader import load
 from kuberay.plugins.manager import PluginManager

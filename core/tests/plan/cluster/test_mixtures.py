@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kuberay.api.kinds import POD
@@ -292,7 +293,7 @@ def start(kubernetes: Any, cluster: Any, group: Any) -> Callable[..., Any]:
     return started
 
 
-@settings(SETTINGS, max_examples=150)
+@settings(SETTINGS, max_examples=examples(150))
 @given(actions=ACTIONS, base=BASES, hosts=st.sampled_from([1, 1, 2]))
 def test_all_ends_well(start: Callable[..., Any], actions: Any, base: Any, hosts: int) -> None:
     tiny = start(base, hosts)
@@ -330,7 +331,7 @@ def test_all_ends_well(start: Callable[..., Any], actions: Any, base: Any, hosts
         assert found >= wanted if may_be_more else found == wanted
 
 
-@settings(SETTINGS, max_examples=80)
+@settings(SETTINGS, max_examples=examples(80))
 @given(actions=ACTIONS, base=BASES, lingers=st.booleans())
 def test_deleted_in_the_middle_of_it(start: Callable[..., Any], actions: Any, base: Any, lingers: bool) -> None:
     """Nothing is made any more but the cleanup Job, and at the latest after its deadline nothing keeps the object."""

@@ -9,6 +9,7 @@ import pytest
 from kuberay.api.kinds import POD, SECRET
 from kuberay.hooks import OwnerContext, PodAnnotations, RandomSecret, Wait, Watch
 from kuberay.hooks.calls import NoHooks, Resources
+from kuberay.plan.config import PlanConfig
 from kuberay.plan.model import Create, Patch
 
 
@@ -90,3 +91,14 @@ def test_annotations_are_put_on_pods_that_lack_them_once(kubernetes: Any, cluste
         (head, {"ray.io/x": "1"}, True)
     ]
     assert patches[0].body["metadata"]["uid"] == tiny.objects[POD, head]["metadata"]["uid"]
+
+
+def test_where_the_operator_may_not_use_secrets_pods_wait_and_say_so(
+    kubernetes: Any, cluster: Any, hooks: Hooks
+) -> None:
+    tiny = kubernetes(cluster(), hooks=hooks, config=PlanConfig(secret_namespaces=frozenset({"other"})))
+    tiny.settle()
+    assert secrets(tiny) == []
+    assert [kind for kind, _ in tiny.objects if kind == POD] == []
+    told = " ".join(c["message"] for c in tiny.cluster["status"]["conditions"])
+    assert "secretNamespaces does not name the namespace default" in told

@@ -7,6 +7,7 @@ from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kuberay.api.names import ANNOTATION_SCHEDULED_TIMESTAMP
@@ -27,7 +28,7 @@ def _starts(world: Any) -> list[str]:
     return [job["metadata"]["annotations"][ANNOTATION_SCHEDULED_TIMESTAMP] for job in world.made]
 
 
-@settings(deadline=None, max_examples=150)
+@settings(deadline=None, max_examples=examples(150))
 @given(
     st.sampled_from(SCHEDULES),
     st.sampled_from(["Allow", "Forbid", "Replace"]),

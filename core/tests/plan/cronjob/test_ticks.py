@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
 import pytest
+from examples import examples
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kuberay.api.cron import parse_schedule
@@ -111,7 +112,7 @@ ZONES = st.sampled_from(["UTC", "Europe/Berlin", "America/New_York", "Australia/
 MOMENTS = st.datetimes(datetime(2024, 1, 1), datetime(2027, 1, 1), timezones=st.just(UTC))
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=examples(100))
 @given(SCHEDULES, ZONES, MOMENTS)
 def test_starts_strictly_increase_and_none_is_passed_over(schedule: str, zone: str, moment: datetime) -> None:
     of = ticks(schedule, zone)
@@ -126,7 +127,7 @@ def test_starts_strictly_increase_and_none_is_passed_over(schedule: str, zone: s
     assert of.latest(moment, second) == second
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(
     st.sampled_from(["30 2 * * *", "*/20 1-3 * * *", "45 1 * * 0,6"]),
     ZONES,

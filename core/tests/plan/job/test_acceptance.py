@@ -10,6 +10,7 @@ from kuberay.api.gates import DEFAULT_GATES
 from kuberay.api.kinds import JOB, RAYCLUSTER
 from kuberay.hooks.calls import NoHooks, PluginFailure
 from kuberay.hooks.types import OwnerContext, Problem
+from kuberay.plan.config import PlanConfig
 
 Make = Callable[..., Any]
 
@@ -190,3 +191,15 @@ def test_a_plugin_that_raises_while_validating_stops_nothing(new_world: Make) ->
     (condition,) = world.told
     assert (condition["type"], condition["reason"]) == ("PluginFailed", "Validate")
     assert condition["message"] == "plugin p failed in validate: boom"
+
+
+def test_a_token_that_cannot_be_had(new_world: Make) -> None:
+    """The setting ``secretNamespaces`` leaves the namespace out."""
+    config = PlanConfig(secret_namespaces=frozenset({"other"}))
+    world = new_world(world={"config": config})
+    world.edit({"spec.rayClusterSpec.authOptions": {"mode": "token"}, "spec.rayClusterSpec.rayVersion": "2.55.0"})
+    world.run(10)
+    assert world.status["jobDeploymentStatus"] == "ValidationFailed"
+    (condition,) = world.told
+    assert "spec.rayClusterSpec.authOptions: authOptions.mode token needs a Secret" in condition["message"]
+    assert len(world.objects) == 1

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 import orjson
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kuberay.api.gates import DEFAULT_GATES
@@ -261,7 +262,7 @@ def wrong_times(before: Body, after: Body) -> list[Body]:
     ]
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(250), deadline=None, suppress_health_check=list(HealthCheck))
 @given(situations())
 def test_no_plan_raises_and_each_settles(situation: tuple[Observed, ProbeResult | None]) -> None:
     """What a plan says is JSON; and planned again on what it has told, a RayJob comes to rest: no two rules undo each other."""

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from kuberay.api import names
 from kuberay.api.kinds import POD, SERVICE
+from kuberay.plan.config import PlanConfig
 from kuberay.plan.model import Plan, ServeConfigCall
 
 from core.tests.plan.service.worlds import NS, Body, World, new_world, serving
@@ -69,6 +70,22 @@ def test_a_corrected_one_starts_and_its_time_begins_then(timeout: str | None) ->
     assert world.condition("Ready") == ("False", "Initializing")
     world.advance(2).settle()
     assert world.condition("Ready") == ("False", "InitializingTimeout" if timeout else "Initializing")
+
+
+@pytest.mark.parametrize("pods_come", ["before the correction", "after it"])
+def test_only_ready_begins_anew_when_it_is_corrected(pods_come: str) -> None:
+    world = new_world().settle()
+    started = {condition["type"]: condition["lastTransitionTime"] for condition in world.status["conditions"]}
+    world.edit(upgradeStrategy={"type": "Sideways"})
+    world.advance(60).settle()
+    if pods_come == "before the correction":
+        world.add_pods(world.pending)
+    world.edit(upgradeStrategy=None)
+    world.settle()
+    corrected = {condition["type"]: condition["lastTransitionTime"] for condition in world.status["conditions"]}
+    assert corrected["Ready"] > started["Ready"]
+    assert world.condition("UpgradeInProgress")[0] == "False"
+    assert corrected["UpgradeInProgress"] == started["UpgradeInProgress"], "it stayed False"
 
 
 def test_one_that_serves_is_left_as_it_is_and_says_so_without_contradiction() -> None:
@@ -209,3 +226,14 @@ def test_rows_72_73_75_managed_by(managed_by: str | None, ours: bool) -> None:
         assert world.clusters()
     else:
         assert world.plan() == Plan()
+
+
+def test_a_token_that_cannot_be_had() -> None:
+    """The setting ``secretNamespaces`` leaves the namespace out."""
+    spec = new_world().service["spec"]["rayClusterConfig"]
+    token = {**spec, "authOptions": {"mode": "token"}, "rayVersion": "2.55.0"}
+    config = PlanConfig(secret_namespaces=frozenset({"other"}))
+    world = new_world(rayClusterConfig=token, world={"config": config}).settle()
+    assert world.condition("Ready") == ("False", "ValidationFailed")
+    assert "authOptions.mode token needs a Secret" in world.message("Ready")
+    assert world.clusters() == []

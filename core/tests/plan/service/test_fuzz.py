@@ -10,6 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 import orjson
+from examples import examples
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from kuberay.api import names
@@ -275,7 +276,9 @@ def in_use(observed: Observed) -> set[str]:
     return {side["rayClusterName"] for side in sides if side.get("rayClusterName")}
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(observations())
 def test_no_plan_raises_and_none_deletes_what_is_in_use(observed: Observed) -> None:
     before = copy.deepcopy(observed.obj.status), copy.deepcopy(observed.obj.spec)
@@ -287,7 +290,9 @@ def test_no_plan_raises_and_none_deletes_what_is_in_use(observed: Observed) -> N
         assert not deleted & in_use(observed)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(
+    max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
 @given(observations())
 def test_statuses_come_to_rest(observed: Observed) -> None:
     """While nothing around the RayService changes, its status soon does not either."""

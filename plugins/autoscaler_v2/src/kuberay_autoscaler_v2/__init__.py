@@ -26,7 +26,7 @@ def settings() -> type[AutoscalerSettings]:
 @hookimpl
 def rbac_rules() -> Sequence[PolicyRule]:
     """What the operator needs to make the three objects, and all that it grants with them."""
-    verbs = ("create", "delete", "get", "list", "patch", "watch")
+    verbs = ("create", "get", "list", "patch", "watch")
     return [
         PolicyRule(("",), (SERVICE_ACCOUNT.plural,), verbs),
         PolicyRule((ROLE.group,), (ROLE.plural, ROLE_BINDING.plural), verbs),

@@ -26,7 +26,7 @@ def settings() -> type[GatewayUpgradeSettings]:
 
 @hookimpl
 def rbac_rules() -> Sequence[PolicyRule]:
-    verbs = ("create", "delete", "get", "list", "patch", "update", "watch")
+    verbs = ("create", "delete", "get", "list", "patch", "watch")
     return [PolicyRule((GATEWAY.group,), (GATEWAY.plural, HTTP_ROUTE.plural), verbs)]
 
 

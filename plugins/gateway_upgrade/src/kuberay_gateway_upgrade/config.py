@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import Annotated
 
-from kuberay.hooks import OwnerContext
+from kuberay.hooks import RELOADS, OwnerContext
 from pydantic import BaseModel, Field
 
 
 class GatewayUpgradeSettings(BaseModel):
     """Settings of the gateway-upgrade plugin."""
 
-    settle_seconds: int = Field(
+    settle_seconds: Annotated[int, RELOADS] = Field(
         default=5,
         ge=0,
         le=600,

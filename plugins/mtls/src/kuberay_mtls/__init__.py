@@ -38,7 +38,7 @@ def rbac_rules() -> Sequence[PolicyRule]:
     """Secrets are created and read by the core's own permission."""
     kinds = (cert_manager.ISSUER.plural, cert_manager.CERTIFICATE.plural)
     return [
-        PolicyRule((cert_manager.GROUP,), kinds, ("create", "delete", "get", "list", "patch", "watch")),
+        PolicyRule((cert_manager.GROUP,), kinds, ("create", "get", "list", "patch", "watch")),
         PolicyRule(("",), (SECRET.plural,), ("patch",)),
     ]
 

@@ -40,7 +40,7 @@ def batch_scheduler() -> str:
 
 @hookimpl
 def rbac_rules() -> Sequence[PolicyRule]:
-    verbs = ("create", "delete", "get", "list", "patch", "update", "watch")
+    verbs = ("create", "get", "list", "patch", "watch")
     return [PolicyRule((podgroup.POD_GROUP.group,), (podgroup.POD_GROUP.plural,), verbs)]
 
 

@@ -31,6 +31,7 @@ _LIST_KEYS: dict[str, tuple[str, ...]] = {
     "podIPs": ("ip",),
     "ownerReferences": ("uid",),
     "conditions": ("type",),
+    "webhooks": _NAME,
     "topologySpreadConstraints": ("topologyKey", "whenUnsatisfiable"),
 }
 _SETS = frozenset({"finalizers"})

@@ -22,6 +22,8 @@ from kuberay.operator.app import App, LeadershipLostError, Parts, ray_kinds
 from kuberay.operator.controller import PlanFunction
 from kuberay.operator.metrics import Metrics
 from kuberay.operator.rbac import CORE_RULES, ELECTION_RULES
+from kuberay.operator.traced import TracedTransport
+from kuberay.operator.tracing import NO_TRACING, Tracing
 from kuberay.plan.cluster import plan_cluster
 from kuberay.plan.config import PlanConfig
 from kuberay.plan.cronjob import plan_cronjob
@@ -90,6 +92,9 @@ class SimOperator:
     namespaces: Sequence[str] = ()
     workers: int = 8
     times: InformerTimes = BRISK
+    tracing: Tracing = NO_TRACING
+    exports_objects: bool = False
+    """Whether its metrics have series of Ray objects, as with ``--enable-metrics``."""
     app: App | None = None
     metrics: Metrics | None = None
     """Of the present process."""
@@ -125,10 +130,12 @@ class SimOperator:
         await self.process.kill()
 
     async def _main(self, transport: SimTransport) -> None:
-        client, clock = Client(transport), self.world.server.clock
+        client = Client(TracedTransport(transport, self.tracing) if self.tracing.on else transport)
+        clock = self.world.server.clock
         self.source = SimSource(transport, ray_kinds(self.gates), self.namespaces)
         lease = Lease(client, clock, namespace=OPERATOR_NAMESPACE, identity=self.name) if self.elect else None
         self.metrics = Metrics()
+        transport.observe = self.metrics.requests.answered
         self.app = App(
             Parts(
                 client=client,
@@ -146,8 +153,11 @@ class SimOperator:
                 lease=lease,
                 instance=self.name,
                 times=self.times,
+                tracing=self.tracing,
             )
         )
+        if self.exports_objects:
+            self.metrics.export_objects(self.app.store)
         try:
             await self.app.run()
         except LeadershipLostError:

@@ -96,7 +96,7 @@ TROUBLES: dict[str, Trouble] = {
 _DRAIN_FAULTS: tuple[Mode, ...] = ("refuse", "unreachable", "hang")
 
 
-def _behave(pod: dict[str, Any]) -> Wish | None:
+def end_cleanups(pod: dict[str, Any]) -> Wish | None:
     """Clean-ups of Redis end well; other pods do what their annotations say."""
     cleans = (pod["metadata"].get("labels") or {}).get(LABEL_NODE_TYPE) == REDIS_CLEANUP
     return Wish("Succeeded", delay=4.0) if cleans else None
@@ -169,7 +169,7 @@ class _Run:
             weather=trouble.weather,
             follower_fails=Random(f"follower {seed}").random() < 0.5,
             pod_grace=2.0,
-            behave=_behave,
+            behave=end_cleanups,
         )
         away = trouble.faults or trouble.kills
         self.jobs = JobRules(

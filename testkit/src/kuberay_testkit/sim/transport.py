@@ -6,7 +6,7 @@ A `SimTransport` is one client process's connection. `crash_at` freezes that pro
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from random import Random
 
@@ -42,6 +42,8 @@ class SimTransport:
         self.writes: list[int] = []
         """Those at which a write had just taken effect; leases and events, which nothing follows from, are left out."""
         self.crashed = asyncio.Event()
+        self.observe: Callable[[str, str, int, float, int, int], None] | None = None
+        """Told of each request that was answered: method, path, status, seconds, bytes sent, bytes received."""
         self._latency = latency
         self._random = Random(f"{server.seed}/{client}")
         self._closed = False
@@ -55,7 +57,10 @@ class SimTransport:
         body: bytes | None = None,
         content_type: str = JSON,
         timeout: float | None = None,  # noqa: ASYNC109 - the protocol's own
+        gate: Callable[[], None] | None = None,
     ) -> Response:
+        if gate is not None:
+            gate()
         if timeout is None:
             return await self._exchange(method, path, params or {}, body, content_type)
         try:
@@ -69,6 +74,7 @@ class SimTransport:
     async def _exchange(
         self, method: str, path: str, params: Mapping[str, str], body: bytes | None, content_type: str
     ) -> Response:
+        begun = self.server.clock.elapsed()
         await self._boundary()
         await self._travel()
         await self._lost_when_crashed()
@@ -97,6 +103,9 @@ class SimTransport:
             self.writes.append(self.boundaries + 1)
         await self._boundary()
         await self._travel()
+        if self.observe is not None:
+            took = server.clock.elapsed() - begun
+            self.observe(method, path, response.status, took, len(body or b""), len(response.body))
         return response
 
     async def _before(self, rule: Rule, subject: Subject, params: Mapping[str, str]) -> Response | None:

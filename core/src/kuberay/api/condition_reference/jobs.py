@@ -189,6 +189,14 @@ JOBS: Sequence[Entry] = (
     job(
         J.PODS_WAITING,
         "True",
+        "SubmitterWithoutPod",
+        "transient",
+        "Kubernetes makes no pod for the submitter Job: a quota, a webhook or the pod security of the namespace refuses it.",
+        "kubectl describe job NAME, then raise the quota or change submitterPodTemplate; it goes on by itself.",
+    ),
+    job(
+        J.PODS_WAITING,
+        "True",
         "JobNotFound",
         "terminal",
         "InteractiveMode: Ray knows no job of the id that was told.",

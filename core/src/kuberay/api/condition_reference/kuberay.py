@@ -51,6 +51,14 @@ KUBERAY: Sequence[Entry] = (
         "What Kubernetes says about the head pod, or about its first container that is not running.",
         SEE_EVENTS,
     ),
+    cluster(
+        C.HEAD_POD_READY,
+        "Unknown",
+        ANY,
+        "transient",
+        "The node of the head does not report how its pods are (NodeStatusUnknown).",
+        "Look at the node: kubectl get node. Bring it back, or delete the Node object when it is gone for good.",
+    ),
     *(
         cluster(
             C.REPLICA_FAILURE,

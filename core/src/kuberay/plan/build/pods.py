@@ -18,6 +18,7 @@ from kuberay.hooks.types import OwnerContext, PodContext
 from kuberay.plan.build import env, gcs_ft, start_params
 from kuberay.plan.build.auth import add_token_auth
 from kuberay.plan.build.command import ray_start, set_command
+from kuberay.plan.build.pod_security import add_restricted_defaults
 from kuberay.plan.build.probes import add_probes
 from kuberay.plan.build.volumes import add_shared_memory
 from kuberay.plan.build.wait_gcs import wait_container, wait_size
@@ -86,6 +87,9 @@ class PodFactory:
         sidecars = self.config.head_sidecars if place.node_type == names.HEAD else self.config.worker_sidecars
         if sidecars:
             built.pod["spec"]["containers"].extend(_copy(sidecars))
+        if self.config.restricted_pods:
+            # Last: plugins and configured sidecars bring containers, too.
+            add_restricted_defaults(built.pod["spec"])
         built.failures[:0] = failures
         return built
 

@@ -13,6 +13,7 @@ from kuberay.plan.build.context import owner_reference
 from kuberay.plan.cluster.pod_decision import ClusterPass
 from kuberay.plan.cluster.unwatched import is_gone
 from kuberay.plan.model import Create, Write
+from kuberay.plan.secret_access import may_use_secrets
 
 TOKEN_BYTES = 32
 
@@ -21,6 +22,8 @@ def auth_secret_writes(cluster: ClusterPass) -> list[Write]:
     """The create of the token Secret, if it is missing."""
     options = cluster.form.spec.auth_options
     if options is None or not _is_made_here(options):
+        return []
+    if not may_use_secrets(cluster.observed.config, cluster.namespace):
         return []
     name = names.check_name(cluster.name)
     live = cluster.observed.view.get(SECRET, cluster.namespace, name)

@@ -12,12 +12,13 @@ from typing import Any
 from kuberay.api.cluster import RayClusterSpec
 from kuberay.api.kinds import JOB, POD, ROLE, ROLE_BINDING, SECRET, SERVICE, SERVICE_ACCOUNT, Kind
 from kuberay.api.shipped import PACKAGES
-from kuberay.hooks.calls import PluginFailure
+from kuberay.hooks.calls import Hooks, PluginFailure
 from kuberay.hooks.types import FinishContext, OwnerContext, Wait
 from kuberay.plan.cluster.plugin_events import apply_events, deletion_events
 from kuberay.plan.cluster.pod_decision import ClusterPass
 from kuberay.plan.model import Apply, Delete, Write
 from kuberay.plan.plugin_secrets import pod_annotations, random_secrets
+from kuberay.plan.secret_access import may_use_secrets
 
 _PROVIDERS: tuple[tuple[str, Callable[[RayClusterSpec], bool], str], ...] = (
     ("enableInTreeAutoscaling", lambda spec: spec.autoscaling, "autoscaler-v2"),
@@ -26,6 +27,8 @@ _PROVIDERS: tuple[tuple[str, Callable[[RayClusterSpec], bool], str], ...] = (
     ("historyServerOptions", lambda spec: spec.history_server_options is not None, "history-collector"),
 )
 """Fields that only a plugin can honour: name, whether it is asked for, and the plugin."""
+
+_NO_SECRETS = "a Secret is needed, and the operator's setting secretNamespaces does not name the namespace "
 
 _CORE_KINDS = (SERVICE, SECRET, SERVICE_ACCOUNT, ROLE, ROLE_BINDING, JOB)
 
@@ -46,12 +49,17 @@ class PluginWishes:
 
 def missing_plugin(cluster: ClusterPass) -> str:
     """What the spec asks for and no enabled plugin provides, and how to get it; empty when nothing is missing."""
+    return missing_plugin_of(cluster.form.spec, cluster.observed.hooks)
+
+
+def missing_plugin_of(spec: RayClusterSpec, hooks: Hooks, path: str = "spec") -> str:
+    """The same of a *spec* found at *path*."""
     for field_name, asked, plugin in _PROVIDERS:
-        if asked(cluster.form.spec) and not cluster.observed.hooks.has(plugin):
+        if asked(spec) and not hooks.has(plugin):
             if plugin not in PACKAGES:
-                return f"spec.{field_name} needs a plugin called {plugin}, and no package of this release has it"
+                return f"{path}.{field_name} needs a plugin called {plugin}, and no package of this release has it"
             return (
-                f"spec.{field_name} needs the plugin {plugin}, which is not enabled: "
+                f"{path}.{field_name} needs the plugin {plugin}, which is not enabled: "
                 f"pip install {PACKAGES[plugin]} and add {plugin} to plugins.enabled"
             )
     return ""
@@ -68,11 +76,12 @@ def ask_plugins(cluster: ClusterPass, owner: OwnerContext, *, suspended: bool) -
         wishes.failures = list(finished.failures)
         return wishes
     before = hooks.pre_create_pods(owner)
+    no_secrets = [] if may_use_secrets(cluster.observed.config, cluster.namespace) else list(before.secrets)
     wishes.required = [
-        *random_secrets(cluster.observed, owner.owner_reference, before.secrets),
+        *([] if no_secrets else random_secrets(cluster.observed, owner.owner_reference, before.secrets)),
         *_writes(cluster, owner, before.manifests, optional=False),
     ]
-    wishes.waits = list(before.waits)
+    wishes.waits = [*before.waits, *((plugin, Wait(_NO_SECRETS + cluster.namespace)) for plugin, _ in no_secrets[:1])]
     wishes.holds_pods = bool(before.failures)
     beside = hooks.extra_resources(owner)
     wishes.wanted = _writes(cluster, owner, beside.manifests, optional=True)

@@ -9,6 +9,9 @@ from datetime import datetime
 
 from kuberay.api.objects import Condition, ContainerStateDetail, ContainerStatus, Pod
 
+_LONGEST_MESSAGE = 300
+"""Characters of Kubernetes' own words in an event of 1,024."""
+
 
 def is_over(pod: Pod) -> bool:
     """Whether the pod has ended for good: nothing of it runs, whatever its restart policy says."""
@@ -67,8 +70,8 @@ def deletion_reason(pod: Pod, node_type: str) -> str:
     phase = pod.status.phase
     if is_over(pod):
         return (
-            f"The {node_type} Pod {pod.name} status is {phase} which is a terminal state. KubeRay will delete the Pod "
-            "and create new Pods in the next reconciliation if necessary."
+            f"The {node_type} Pod {pod.name} status is {phase}{_given_reason(pod)} which is a terminal state. KubeRay will "
+            "delete the Pod and create new Pods in the next reconciliation if necessary."
         )
     if phase == "Running" and pod.spec.restart_policy == "Never":
         terminated = ray_terminated(pod)
@@ -79,6 +82,14 @@ def deletion_reason(pod: Pod, node_type: str) -> str:
                 f"{pod.spec.restart_policy}, so KubeRay will delete it."
             )
     return ""
+
+
+def _given_reason(pod: Pod) -> str:
+    """Why Kubernetes ended the pod, an eviction for example: with the pod goes the only other place that says it."""
+    if not pod.status.reason:
+        return ""
+    message = " ".join(pod.status.message.split())[:_LONGEST_MESSAGE].rstrip(". ")
+    return f" ({pod.status.reason}: {message})" if message else f" ({pod.status.reason})"
 
 
 def describe(terminated: ContainerStateDetail | None) -> str:
@@ -92,6 +103,6 @@ def describe(terminated: ContainerStateDetail | None) -> str:
 def state_text(pod: Pod) -> str:
     """Phase, restart policy and Ray container state, as events tell them."""
     return (
-        f"Pod status: {pod.status.phase}; Pod restart policy: {pod.spec.restart_policy}; "
+        f"Pod status: {pod.status.phase}{_given_reason(pod)}; Pod restart policy: {pod.spec.restart_policy}; "
         f"Ray container terminated status: {describe(ray_terminated(pod))}"
     )

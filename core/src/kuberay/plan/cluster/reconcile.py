@@ -54,6 +54,7 @@ from kuberay.plan.cluster.upgrade import decide_upgrade, new_head_annotations
 from kuberay.plan.cluster.workers import decide_workers, removed_groups, workers_without_head
 from kuberay.plan.model import Event, Plan, Probe, Write
 from kuberay.plan.observed import Observed
+from kuberay.plan.secret_access import token_problems
 
 
 def plan_cluster(observed: Observed) -> Plan:
@@ -67,7 +68,10 @@ def plan_cluster(observed: Observed) -> Plan:
         form = cluster_form(obj)
     except ValidationError as error:
         return refuse(observed, parse_problems(error, "spec", INVALID_SPEC))
-    problems = _core_problems(observed, form)
+    problems = [
+        *_core_problems(observed, form),
+        *token_problems(observed.config, obj.namespace, form.spec.auth_options, "spec.authOptions"),
+    ]
     if problems:
         return refuse(observed, problems)
     probes: list[Probe] = []

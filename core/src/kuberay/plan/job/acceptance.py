@@ -19,6 +19,7 @@ from kuberay.plan.job.hook_calls import job_context
 from kuberay.plan.job.ray_cluster import alive, find_cluster
 from kuberay.plan.job.starting import begin
 from kuberay.plan.job.submit_command import unsubmittable
+from kuberay.plan.secret_access import token_problems
 
 
 def read_spec(obj: RayObject) -> RayJobSpec | list[Problem]:
@@ -40,6 +41,9 @@ def problems_of(draft: Draft) -> list[Problem]:
         obj.name, obj.metadata.labels, obj.metadata.annotations, spec, draft.observed.gates, obj.status
     )
     problems += unsubmittable(spec)
+    if spec.ray_cluster_spec is not None:
+        options, path = spec.ray_cluster_spec.auth_options, "spec.rayClusterSpec.authOptions"
+        problems += token_problems(draft.observed.config, obj.namespace, options, path)
     found, failures = draft.observed.hooks.validate(job_context(draft))
     draft.blame(list(failures))
     return [*problems, *found]

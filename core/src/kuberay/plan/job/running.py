@@ -19,6 +19,7 @@ from kuberay.plan.job.job_probe import ask, asked_since, checks_timed_out, faili
 from kuberay.plan.job.kept_out import kept_out
 from kuberay.plan.job.message import add_last_lines, leave_for_later
 from kuberay.plan.job.modes import Mode
+from kuberay.plan.job.no_pod import tell_of_no_pod
 from kuberay.plan.job.outcome import end_with_ray_job, fail
 from kuberay.plan.job.ray_cluster import alive, copy_cluster_status, dashboard_url, find_cluster
 from kuberay.plan.job.silence import guard_submitter
@@ -71,6 +72,7 @@ def run(draft: Draft) -> None:
         return
     if kept_out(draft, cluster, submitter):
         return
+    tell_of_no_pod(draft, submitter)
     handed_in = submit(draft, cluster, result)
     if draft.state != JobDeploymentStatus.RUNNING:
         return

@@ -12,6 +12,7 @@ from kuberay.api.names import RAYJOB_FINALIZER
 from kuberay.api.objects import RayObject
 from kuberay.api.times import format_time
 from kuberay.hooks.types import PodContext
+from kuberay.plan.build.pod_security import add_restricted_defaults
 from kuberay.plan.job import deadlines, hook_calls
 from kuberay.plan.job.draft import Draft
 from kuberay.plan.job.identity import assign_identifiers, told_job_id
@@ -257,6 +258,8 @@ def ensure_submitter(draft: Draft, cluster: RayObject) -> bool:
     draft.plan.plugin_changes.update(changed.changes)
     if changed.failures:
         return False
+    if draft.observed.config.restricted_pods:
+        add_restricted_defaults(changed.pod["spec"])
     draft.write(
         Create(
             kind=JOB,

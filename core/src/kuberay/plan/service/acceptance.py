@@ -17,7 +17,8 @@ from kuberay.api.problems import Problem
 from kuberay.api.service import RayServiceSpec
 from kuberay.api.validation.service import INVALID_SPEC, event_note, validate_service
 from kuberay.hooks.service_upgrade import ServiceUpgradeStrategy
-from kuberay.plan.service import heads, serving, status, suspension
+from kuberay.plan.secret_access import token_problems
+from kuberay.plan.service import heads, serving, status, suspension, timeout
 from kuberay.plan.service.draft import ACTIVE, Draft
 from kuberay.plan.service.owner import service_context
 from kuberay.plan.service.services import served_by
@@ -63,6 +64,8 @@ def problems_of(draft: Draft) -> list[Problem]:
         strategy_problems=of_strategy,
         offered_type=draft.strategy.name,
     )
+    options, path = draft.spec.ray_cluster_config.auth_options, "spec.rayClusterConfig.authOptions"
+    problems += token_problems(draft.observed.config, obj.namespace, options, path)
     found, failures = hooks.validate(owner)
     draft.blame(list(failures))
     problems += found
@@ -111,6 +114,4 @@ def _accept(draft: Draft) -> None:
     elif draft.is_true(ServiceCondition.SUSPENDED):
         draft.condition(ready, FALSE, reasons.SUSPEND_COMPLETE, suspension.SUSPENDED)
     elif not draft.cluster_name(ACTIVE):
-        for type_ in (ready, ServiceCondition.UPGRADE_IN_PROGRESS):
-            draft.drop_condition(type_)
-            draft.condition(type_, FALSE, reasons.INITIALIZING, "RayService is initializing")
+        timeout.start_clock(draft)

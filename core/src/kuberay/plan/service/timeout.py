@@ -42,6 +42,13 @@ def over(draft: Draft) -> bool:
     return True
 
 
+def start_clock(draft: Draft) -> None:
+    """The RayService initializes, and has all its time from now on: what counts is since when Ready says so."""
+    draft.drop_condition(C.READY)
+    for type_ in (C.READY, C.UPGRADE_IN_PROGRESS):
+        draft.condition(type_, FALSE, R.INITIALIZING, "RayService is initializing")
+
+
 def _limit(draft: Draft) -> timedelta | None:
     text = draft.obj.metadata.annotations.get(ANNOTATION_INITIALIZING_TIMEOUT)
     return read_initializing_timeout(text) if text else None
@@ -81,6 +88,4 @@ def _give_up(draft: Draft, limit: timedelta, spent: timedelta) -> None:
 
 def _begin_anew(draft: Draft) -> None:
     draft.status["observedGeneration"] = draft.obj.metadata.generation
-    for type_ in (C.READY, C.UPGRADE_IN_PROGRESS):
-        draft.drop_condition(type_)
-        draft.condition(type_, FALSE, R.INITIALIZING, "RayService is initializing")
+    start_clock(draft)

@@ -1,0 +1,66 @@
+"""Everything that ever happened to the pods of a namespace, as a watch of the API server tells it: what is there in the end says
+nothing of a pod that was made twice and deleted again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import orjson
+from kuberay.api.kinds import POD
+from kuberay.kube.client import Client
+
+
+class PodHistory:
+    """Names of pods in the order in which they came and went."""
+
+    def __init__(self) -> None:
+        self.made: list[str] = []
+        self.gone: list[str] = []
+        self.deleting: set[str] = set()
+        """Pods that somebody deleted."""
+        self.clusters: Counter[str] = Counter()
+        """How many were ever made, by RayCluster."""
+
+    def _take(self, event: dict[str, Any]) -> None:
+        metadata = event["object"].get("metadata") or {}
+        name = metadata.get("name", "")
+        match event["type"]:
+            case "ADDED":
+                self.made.append(name)
+                self.clusters[metadata["labels"]["ray.io/cluster"]] += 1
+            case "DELETED":
+                self.gone.append(name)
+                self.deleting.add(name)
+            case "MODIFIED" if metadata.get("deletionTimestamp"):
+                self.deleting.add(name)
+            case "ERROR":
+                raise AssertionError(f"the watch of the test itself failed: {event}")
+
+
+@asynccontextmanager
+async def pod_history(client: Client, namespace: str) -> AsyncIterator[PodHistory]:
+    """From now to the end of the block. A watch that ends before fails the test."""
+    history = PodHistory()
+    listed = orjson.loads((await client.transport.request("GET", POD.path(namespace))).body)
+    params = {"watch": "1", "resourceVersion": listed["metadata"]["resourceVersion"], "timeoutSeconds": "1800"}
+
+    async def follow() -> None:
+        async with client.transport.stream(POD.path(namespace), params=params, idle_timeout=1800) as (status, lines):
+            assert status == 200
+            async for line in lines:
+                history._take(orjson.loads(line))
+        raise AssertionError("the watch of the test itself has ended")
+
+    following = asyncio.create_task(follow())
+    try:
+        yield history
+        assert not following.done(), following.exception()
+    finally:
+        following.cancel()
+        with suppress(asyncio.CancelledError, AssertionError):
+            await following
