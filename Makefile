@@ -91,7 +91,7 @@ test-unit: sync ## unit tests of core, plugins and testkit; LONG=1: all examples
 
 .PHONY: test-packaging
 test-packaging: sync ## build every wheel and install each alone
-	@$(BIN)/pytest -q tests/packaging $(PYTEST)
+	@$(BIN)/pytest -q -n 2 --dist loadfile tests/packaging $(PYTEST)
 
 .PHONY: test-charts
 test-charts: sync ## the Helm charts rendered over many values, and held against what the operator says it needs

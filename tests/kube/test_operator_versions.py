@@ -8,6 +8,7 @@ import asyncio
 import logging
 import re
 import signal
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from kube_loader import KubeLoader
 from kube_world import RAY_KINDS, World
 from kuberay.api.kinds import POD, RAYCLUSTER, SERVICE
 from kuberay.kube.client import Client
+from kuberay.kube.errors import NotFoundError
 from kuberay_testkit.builders import build_raycluster
 from pod_history import PodHistory, pod_history
 from replicas import Replica, until
@@ -35,8 +37,6 @@ OF_KUBERAY: dict[str, dict[str, Any]] = {
     "rayservice/svc-minimal": {},
 }
 """Recorded cases, and what their status says other than recorded."""
-TURNS = 1
-"""How often each version has its turn."""
 HEADS = 3
 """Those of clusters with an upgrade strategy: they note the version that made their hash."""
 
@@ -90,8 +90,9 @@ async def hand_over(old: Replica, new: Replica, program: tuple[str, ...]) -> Non
     await asyncio.to_thread(both)
 
 
+@pytest.mark.parametrize("turns", [1, pytest.param(3, marks=pytest.mark.long)])
 async def test_an_old_and_a_new_version_in_turn_do_not_fight(
-    replicas: list[Replica], world: World, client: Client
+    replicas: list[Replica], world: World, client: Client, turns: int
 ) -> None:
     first, second = replicas
     await load(world, client)
@@ -105,7 +106,7 @@ async def test_an_old_and_a_new_version_in_turn_do_not_fight(
         leader, standby = first, second
         services = len(await world.list(SERVICE))
         allowed = {"patch pods": HEADS, "patch rayclusters": 1, "patch services": services}
-        for turn in range(2 * TURNS):
+        for turn in range(2 * turns):
             later = standby is second
             await hand_over(leader, standby, NEXT if later else OURS)
             leader, standby = standby, leader
@@ -120,6 +121,20 @@ async def test_an_old_and_a_new_version_in_turn_do_not_fight(
         await hand_over(leader, standby, OURS)
         assert await settled(world, standby, objects) == {}
         await expect_untouched(world, history, before)
+    await remove_all(world)
+
+
+async def remove_all(world: World) -> None:
+    """While somebody is there who takes finalizers off."""
+    for kind in RAY_KINDS:
+        for each in await world.list(kind):
+            with suppress(NotFoundError):
+                await world.delete(kind, each["metadata"]["name"])
+
+    async def gone() -> bool:
+        return not [each for kind in RAY_KINDS for each in await world.list(kind)]
+
+    await world.eventually(gone, seconds=60, what="all Ray objects are gone")
 
 
 async def marked(world: World) -> int:

@@ -304,6 +304,7 @@ async def _requests_during_rotation(fast: list[Replica], first: bytes) -> None:
                     status = await asyncio.to_thread(replica.ask, validating_path(RAYJOB), bundle)
                     assert status == 200
                     counts["connections"] += 1
+            await asyncio.sleep(0.3)
 
     async def called() -> bool:
         answers = [

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -12,9 +14,16 @@ from packages import CORE, MEMBERS, Environment, project, uv
 
 @pytest.fixture(scope="session")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[Path, Path]:
-    """The wheel of each member, in one folder."""
-    folder = tmp_path_factory.mktemp("wheels")
-    uv("build", "--all-packages", "--wheel", "--quiet", "--out-dir", folder)
+    """The wheel of each member, in one folder. All workers of a run take those that the first of them has built."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    folder = shared / "wheels"
+    with (shared / "wheels.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            made = tmp_path_factory.mktemp("build")
+            uv("build", "--all-packages", "--wheel", "--quiet", "--out-dir", made)
+            made.rename(folder)
     built = {wheel.name.split("-")[0]: wheel for wheel in folder.glob("*.whl")}
     return {member: built[str(project(member)["name"]).replace("-", "_")] for member in MEMBERS}
 

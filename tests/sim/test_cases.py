@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from examples import LONG
 from kuberay.api.kinds import EVENT, POD, RAYCLUSTER, RAYJOB, Kind
 from kuberay.api.names import ANNOTATION_UPGRADE_HASH, HEAD, LABEL_CLUSTER, LABEL_GROUP, LABEL_NODE_TYPE
 from kuberay.operator.metrics import Metrics
@@ -357,7 +358,7 @@ def test_series_of_deleted_objects_vanish_and_a_reused_name_starts_fresh() -> No
             metrics = operator.metrics
             assert metrics is not None
             metrics.export_objects(operator.app.store)
-            for round_ in range(20):
+            for round_ in range(20 if LONG else 4):
                 for number in range(5):
                     world.server.create(build_raycluster(f"rc{number}", namespace=NAMESPACE))
                     world.server.create(build_rayjob(f"rj{round_}-{number}", namespace=NAMESPACE))

@@ -35,7 +35,7 @@ def build_differently() -> None:
         return body
 
     PodFactory._build_core = pod  # type: ignore[method-assign]
-    services._service = service
+    services._service = service  # type: ignore[assignment]
     start.operator_version = lambda: VERSION
 
 

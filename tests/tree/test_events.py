@@ -147,3 +147,34 @@ def test_each_is_told_once() -> None:
 def test_the_page_has_them_all() -> None:
     page = events.render()
     assert [entry.reason for entry in EVENTS if f"| `{entry.reason}` |" not in page] == []
+
+
+def types() -> Iterator[tuple[str, str]]:
+    """Reason and type of events that are made in one place, where both stand there in so many words."""
+    for path, tree in trees().items():
+        for function in ast.walk(tree):
+            if isinstance(function, ast.FunctionDef) and path.name != "model.py":
+                for call in ast.walk(function):
+                    if isinstance(call, ast.Call) and (type_ := _type_of(call)):
+                        yield from ((reason, type_) for reason in _of(call, function))
+
+
+def _type_of(call: ast.Call) -> str:
+    name = call.func.id if isinstance(call.func, ast.Name) else getattr(call.func, "attr", "")
+    given: dict[str | None, ast.expr] = {each.arg: each.value for each in call.keywords}
+    if name == "Event":
+        value = given.get("type", call.args[2] if len(call.args) > 2 else ast.Constant("Normal"))
+        return str(value.value) if isinstance(value, ast.Constant) else ""
+    if name == "event":
+        value = given.get("warning", ast.Constant(False))
+        return ("Warning" if value.value else "Normal") if isinstance(value, ast.Constant) else ""
+    return {"deleted": "Normal", "failure": "Warning", "_failed": "Warning", "warning": "Warning"}.get(name, "")
+
+
+def test_each_is_told_with_its_type() -> None:
+    told: dict[str, set[str]] = {}
+    for entry in EVENTS:
+        told.setdefault(entry.reason, set()).add(entry.type)
+    made = {(reason, type_) for reason, type_ in types() if reason in told}
+    assert len(made) > 40
+    assert sorted((reason, type_) for reason, type_ in made if not told[reason] & {type_, ""}) == []

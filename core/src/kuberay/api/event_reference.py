@@ -139,7 +139,7 @@ _ENDS = [
         "Warning",
         "It did not end well in time: keys may be left, the cluster goes all the same.",
     ),
-    *_one("RedisCleanupSkipped", (_RC,), "Normal", "Nothing was ever stored in Redis, so nothing is cleaned up."),
+    *_one("RedisCleanupSkipped", (_RC,), "Warning", "Nothing was ever stored in Redis, so nothing is cleaned up."),
     *_one(
         "ForceDeletedStuckCluster", (_RC,), "Warning", "Pods that did not go were given up so that the cluster can go."
     ),
@@ -154,7 +154,7 @@ _JOBS = [
     *_one("RayClusterNotFound", (_RJ,), "Warning", "The RayCluster of `clusterSelector` does not exist."),
     *_made("RayJobSubmitter", "The submitter Job", _RJ),
     *_deleted("RayJobSubmitter", "The submitter Job", _RJ),
-    *_one("SuspendedRayJobSubmitter", (_RJ,), "Normal", "It was suspended so that it does not submit again."),
+    *_one("SuspendedRayJobSubmitter", (_RJ,), "Warning", "It was suspended so that it does not submit again."),
     *_one("SubmitterDenied", (_RJ,), "Warning", "A NetworkPolicy of the RayCluster keeps the submitter out."),
     *_one(
         "SubmitterWithoutPod", (_RJ,), "Warning", "The submitter Job has no pod; the note says what keeps it from one."

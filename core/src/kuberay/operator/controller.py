@@ -108,7 +108,11 @@ class Controller:
             observer=setup.metrics.probes,
             tracing=setup.tracing,
         )
-        self.refusals = Refusals(setup.client, self.queue.add)
+        self.refusals = Refusals(
+            setup.client,
+            self.queue.add,
+            known=lambda key: setup.store.get(key.kind, key.namespace, key.name) is not None,
+        )
         self.beside = Beside(setup.hooks, setup.store, self._handle)
         self._priority = NORMAL
         setup.store.subscribe(self._on_change)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -22,7 +23,9 @@ from kuberay.operator.keys import Key
 log = logging.getLogger("kuberay.operator.refusals")
 
 ASK_EVERY = 3.0
-"""Seconds between two reviews of a refused permission: one small request for each."""
+"""Seconds between two rounds of reviews of refused permissions."""
+ASKED_AT_ONCE = 20
+"""Reviews in a round, small requests one after the other; a role that lost something everywhere is missed in each namespace."""
 REVIEW = "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews"
 NOT_PERMITTED = "NotPermitted"
 """Reason of the event."""
@@ -42,6 +45,11 @@ class Permission:
     group: str
     resource: str
     namespace: str = ""
+
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        """What it is in any namespace."""
+        return self.verb, self.group, self.resource
 
     def __str__(self) -> str:
         kind = f"{self.resource}.{self.group}" if self.group and "/" not in self.resource else self.resource
@@ -81,11 +89,13 @@ def missing_permission(error: BaseException | None) -> Permission | None:
 class Refusals:
     """Run `run()` as a task."""
 
-    def __init__(self, client: Client, again: Callable[[Key], None]) -> None:
-        """*again* is called with each object that can go on."""
+    def __init__(self, client: Client, again: Callable[[Key], None], *, known: Callable[[Key], bool]) -> None:
+        """*again* is called with each object that can go on; *known* says whether it is still there."""
         self._client = client
         self._again = again
+        self._known = known
         self._waiting: dict[Permission, set[Key]] = {}
+        """Whoever waits for each; those asked for longest ago come first."""
         self._refused = asyncio.Event()
 
     def note(self, key: Key, error: BaseException | None) -> Permission | None:
@@ -105,14 +115,37 @@ class Refusals:
         while True:
             await self._refused.wait()
             await asyncio.sleep(ASK_EVERY)
-            for permission in list(self._waiting):
-                if await self._given_back(permission):
-                    keys = self._waiting.pop(permission)
-                    log.info("the operator may %s again; %d objects go on", permission, len(keys))
-                    for key in sorted(keys, key=str):
-                        self._again(key)
+            await self._ask()
             if not self._waiting:
                 self._refused.clear()
+
+    async def _ask(self) -> None:
+        """One round. Where something was given back, everything of its kind is asked for: most likely it was all one role."""
+        pending = deque(list(self._waiting)[:ASKED_AT_ONCE])
+        asked: set[Permission] = set()
+        extended: set[tuple[str, str, str]] = set()
+        while pending:
+            permission = pending.popleft()
+            keys = self._waiting.get(permission, set())
+            keys.intersection_update([key for key in keys if self._known(key)])
+            if not keys:
+                self._waiting.pop(permission, None)
+            elif permission not in asked:
+                asked.add(permission)
+                given = await self._given_back(permission)
+                # To the end of the line, with whoever has come meanwhile.
+                self._waiting[permission] = self._waiting.pop(permission)
+                if given:
+                    self._go_on(permission)
+                    if permission.kind not in extended:
+                        extended.add(permission.kind)
+                        pending.extend(other for other in self._waiting if other.kind == permission.kind)
+
+    def _go_on(self, permission: Permission) -> None:
+        keys = self._waiting.pop(permission)
+        log.info("the operator may %s again; %d objects go on", permission, len(keys))
+        for key in sorted(keys, key=str):
+            self._again(key)
 
     async def _given_back(self, permission: Permission) -> bool:
         try:
