@@ -26,6 +26,7 @@ class World:
         self.uid = (self.server.peek(RAYCLUSTER, "ns", "rc") or {})["metadata"]["uid"]
 
     def write(self, status: dict[str, Any] | None = None, spec: dict[str, Any] | None = None, name: str = "rc") -> None:
+        self.server.clock.advance(10)
         path = f"{RAYCLUSTER.path('ns')}/{name}"
         body = {"status": status} if status is not None else {"spec": spec}
         answer = self.server.handle(
@@ -77,6 +78,17 @@ def test_with_a_cause_it_may_go_back() -> None:
     world.condition("False", "Third")
     world.server.patch(RAYCLUSTER, "ns", "rc", {"spec": {"suspend": False}})
     world.condition("True")
+
+
+def test_a_cause_may_come_while_the_status_is_being_written() -> None:
+    world = World()
+    world.condition("True")
+    world.server.clock.advance(9.9)
+    world.pod()
+    world.server.clock.advance(-9.9)
+    world.condition("False")
+    world.condition("True")
+    assert world.steadiness.returns == 1
 
 
 def test_what_happens_to_others_is_no_cause() -> None:

@@ -76,6 +76,7 @@ async def test_the_leader_is_asked_to_stop(replicas: list[Replica], world: World
     assert "stopped" in [record["msg"] for record in first.records()]
 
 
+@pytest.mark.long
 async def test_a_leader_that_was_frozen_writes_nothing_and_ends(
     replicas: list[Replica], world: World, client: Client
 ) -> None:

@@ -64,7 +64,7 @@ async def settled(world: World, replica: Replica, objects: int) -> dict[str, flo
         return passes >= objects and all(float(v) == 0 for n, v in lines if re.match(r"workqueue_depth\b", n))
 
     await asyncio.to_thread(until, looked, 60, "it has looked at everything", [replica])
-    await world.settled(quiet=3.0, most=40.0)
+    await world.settled(quiet=2.0, most=40.0)
     return replica.writes()
 
 

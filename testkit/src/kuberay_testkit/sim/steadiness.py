@@ -24,6 +24,8 @@ KINDS = (RAYCLUSTER, RAYJOB, RAYSERVICE, RAYCRONJOB)
 
 _TIMES = ("lastUpdateTime", "observedGeneration", "heartbeatTime")
 """Fields that tell when, not what; so does whatever ends in ``Time``."""
+IN_FLIGHT = 0.25
+"""Seconds from the view that a status was made of until it is written: what happens in between is a cause to take it back."""
 _STATES = ("state", "jobDeploymentStatus", "serviceStatus")
 """Fields that tell the state of the whole: what a state machine passes through on its way is no flapping."""
 _SIDES = ("activeServiceStatus", "pendingServiceStatus")
@@ -33,11 +35,11 @@ Path = tuple[str, ...]
 
 @dataclass(slots=True)
 class _Field:
-    """One field of one status: what it says, what it said before, and since when (in commits)."""
+    """One field of one status: what it says, what it said before, and since when."""
 
     value: str = ""
     before: str | None = None
-    since: int = 0
+    since: float = 0.0
 
 
 @dataclass(slots=True)
@@ -50,12 +52,12 @@ class Steadiness:
     returns: int = 0
     """Fields that went back to what they had said before, with a cause."""
     _fields: dict[str, dict[Path, _Field]] = field(default_factory=dict)
-    _causes: dict[str, int] = field(default_factory=dict)
+    _causes: dict[str, float] = field(default_factory=dict)
     """When something last happened that concerns an object, by UID."""
-    _now: int = 0
+    _now: float = 0.0
 
     def __call__(self, server: SimServer, change: Change) -> None:
-        self._now += 1
+        self._now = server.now().timestamp()
         stored, ours = change.stored, server.acting == self.operator
         for uid in _concerned(server, stored):
             if uid != stored.uid or not ours:
@@ -72,7 +74,7 @@ class Steadiness:
 
     def caused(self, server: SimServer, namespace: str, cluster: str) -> None:
         """Something that no commit shows happened to the Ray of a RayCluster."""
-        self._now += 1
+        self._now = server.now().timestamp()
         stored = server.store.get(Key(RAYCLUSTER, namespace, cluster))
         for uid in _concerned(server, stored) if stored is not None else ():
             self._causes[uid] = self._now
@@ -94,7 +96,7 @@ class Steadiness:
         status = stored.body.get("status") or {}
         state = " ".join(str(status.get(name, "")) for name in _STATES).strip()
         said = {path: f"{text} ({state})" for path, text in _said(status)}
-        cause = self._causes.get(stored.uid, 0)
+        cause = self._causes.get(stored.uid, 0.0)
         if judged:
             self.checked[f"{stored.key.kind.kind} status"] += 1
         for path in fields.keys() | said.keys():
@@ -103,7 +105,7 @@ class Steadiness:
             if value == known.value:
                 continue
             back = value == known.before
-            assert not (judged and back and cause <= known.since), (
+            assert not (judged and back and cause < known.since - IN_FLIGHT), (
                 f"status.{'.'.join(path)} of {stored.key} flaps: {known.before}, then {known.value}, then again {value}, "
                 f"and nothing had happened"
             )
