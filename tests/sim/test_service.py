@@ -98,7 +98,7 @@ class Lab:
 
     async def rest(self, quiet: float = 90.0) -> None:
         await self.world.rest(quiet=quiet)
-        service_rest.expect_rest(self.world, self.rules)
+        service_rest.expect_rest(self.world)
 
     async def kill(self) -> None:
         await self.operator.kill()

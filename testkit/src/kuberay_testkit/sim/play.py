@@ -222,7 +222,7 @@ class _Run:
             self.jobs.expect_rest()
             CronRules.expect_rest(world.server)
             if isinstance(world, ServeWorld) and self.services is not None:
-                service_rest.expect_rest(world, self.services)
+                service_rest.expect_rest(world)
             outcome = shape(world.server, rayjobs=False)
             for operator in self.operators:
                 missing = missing_permissions(operator.calls(), self.rules)

@@ -26,14 +26,11 @@ from kuberay_testkit.sim.service_facts import (
     served,
     strategy_of,
 )
-from kuberay_testkit.sim.service_rules import ServiceRules
 from kuberay_testkit.sim.store import Key, Stored
 from kuberay_testkit.sim.story import image_of
 
-_SAME_CLUSTER = {"Rolling", "Recreate"}
 
-
-def expect_rest(world: ServeWorld, rules: ServiceRules) -> None:
+def expect_rest(world: ServeWorld) -> None:
     """Every RayService serves what it says last, the way its strategy brings it there, or is suspended and has nothing."""
     for service in world.server.store.all_of(RAYSERVICE):
         try:
@@ -41,7 +38,7 @@ def expect_rest(world: ServeWorld, rules: ServiceRules) -> None:
             if service.body["spec"].get("suspend"):
                 _expect_suspended(world, service)
             else:
-                _expect_serving(world, service, rules.strategies(service))
+                _expect_serving(world, service)
         except AssertionError as error:
             error.add_note(f"RayService {service.key.name} rests with {_told(service)}")
             raise
@@ -65,7 +62,7 @@ def _expect_suspended(world: ServeWorld, service: Stored) -> None:
     assert not left, f"it is suspended and still has {', '.join(left)}"
 
 
-def _expect_serving(world: ServeWorld, service: Stored, strategies: set[str]) -> None:
+def _expect_serving(world: ServeWorld, service: Stored) -> None:
     spec, status, server = service.body["spec"], service.body.get("status") or {}, world.server
     active = cluster_of(service, "active")
     assert active, "it has no active RayCluster"
@@ -75,7 +72,7 @@ def _expect_serving(world: ServeWorld, service: Stored, strategies: set[str]) ->
     cluster = server.store.get(Key(RAYCLUSTER, service.key.namespace, active))
     assert cluster is not None
     _expect_config(world, service, cluster)
-    _expect_spec(world, service, cluster, strategies)
+    _expect_spec(world, service, cluster)
     assert served(world, service), "nobody serves it"
     assert reached(world, service), "no endpoint serves it"
     found = conditions(service)
@@ -110,9 +107,8 @@ def _expect_config(world: ServeWorld, service: Stored, cluster: Stored) -> None:
     assert {name: each.get("status") for name, each in told.items()} == statuses, f"it tells of {told}"
 
 
-def _expect_spec(world: ServeWorld, service: Stored, cluster: Stored, strategies: set[str]) -> None:
-    """Which version of the RayCluster serves; with None any that there ever was. Who chooses another strategy while pods of one
-    RayCluster are replaced may be left with pods of both."""
+def _expect_spec(world: ServeWorld, service: Stored, cluster: Stored) -> None:
+    """Which version of the RayCluster serves; with None any that there ever was."""
     strategy = strategy_of(service.body["spec"])
     wanted, found = service.body["spec"]["rayClusterConfig"], cluster.body["spec"]
     if strategy == "None":
@@ -125,8 +121,7 @@ def _expect_spec(world: ServeWorld, service: Stored, cluster: Stored, strategies
     heads = strategy != "Rolling" or _replaces_head(service.body["spec"], cluster)
     for pod in pods_of_cluster(world.server, cluster):
         group = "" if pod.labels.get(LABEL_NODE_TYPE) == HEAD else pod.labels.get("ray.io/group", "")
-        half_way = bool(strategies & _SAME_CLUSTER) and strategy not in _SAME_CLUSTER
-        if (group or heads) and not half_way:
+        if group or heads:
             image = image_of(pod.body)
             assert image == images[group], f"pod {pod.key.name} has the image {image}, not {images[group]}"
     if not found.get("enableInTreeAutoscaling"):

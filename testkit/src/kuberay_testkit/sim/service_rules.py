@@ -106,10 +106,6 @@ class ServiceRules:
         world.heads.ended.append(self._head_ended)
         world.heads.disturbed.append(self._disturb_cluster)
 
-    def strategies(self, service: Stored) -> set[str]:
-        """All upgrade strategies that a RayService ever had."""
-        return self._services[service.uid].strategies
-
     # -- commits
 
     def __call__(self, server: SimServer, change: Change) -> None:

@@ -26,8 +26,9 @@ _TIMES = ("lastUpdateTime", "observedGeneration", "heartbeatTime")
 """Fields that tell when, not what; so does whatever ends in ``Time``."""
 IN_FLIGHT = 0.25
 """Seconds from the view that a status was made of until it is written: what happens in between is a cause to take it back."""
-_STATES = ("state", "jobDeploymentStatus", "serviceStatus")
-"""Fields that tell the state of the whole: what a state machine passes through on its way is no flapping."""
+_STATES = ("state", "jobDeploymentStatus", "serviceStatus", "lastScheduleTime")
+"""Fields that tell the state of the whole: what a state machine passes through on its way is no flapping. Of a RayCronJob it is
+the last start that was made, or given up because its time was over."""
 _SIDES = ("activeServiceStatus", "pendingServiceStatus")
 
 Path = tuple[str, ...]
