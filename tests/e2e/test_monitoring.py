@@ -70,7 +70,7 @@ def scraped(
         rayservices.apply(kubectl, namespace, rayservices.code(), manifest)
         workload.wait_for_service(kubectl, namespace, SERVICE, seconds=420, tell=print)
         prometheus.discover(kubectl, targets)
-        good = rayjobs.rayjob(GOOD, rayjobs.HTTP, f'python -c "{TASKS}"', shutdownAfterJobFinishes=False)
+        good = rayjobs.rayjob(GOOD, rayjobs.HTTP, f'python -c "{TASKS}"')
         bad = rayjobs.rayjob(BAD, rayjobs.HTTP, "python -c 'raise SystemExit(3)'")
         rayjobs.apply(kubectl, namespace, good, bad)
         with Traffic(rayservices.serve_url(namespace, SERVICE)):
