@@ -22,7 +22,7 @@ from kuberay_testkit.sim.users import NAMESPACE
 
 from bench import noop
 
-AT_START = {"feature_gates", "settings", "rbac_rules", "watches", "batch_scheduler", "cli"}
+AT_START = {"feature_gates", "settings", "rbac_rules", "watches", "batch_scheduler", "tracer", "cli"}
 """Hooks that are called before any object is known: core/tests/plugins/test_startup.py."""
 
 MESSAGE = "this plugin is broken"
