@@ -7,9 +7,9 @@ every other error is the caller's to judge.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from socket import AddressFamily
 from typing import Protocol
 from urllib.parse import urlencode
@@ -87,8 +87,9 @@ class HttpTransport:
         gate: Callable[[], None] | None = None,
     ) -> Response:
         """See `Transport.request`. 429 answers are repeated up to five times after the server's ``Retry-After``."""
+        send = partial(self._once, method, path, params, body, content_type, timeout or self._timeout, gate)
         for attempt in range(_THROTTLE_TRIES):
-            response = await self._known(method, path, params, body, content_type, timeout or self._timeout, gate)
+            response = await self._known(send)
             if response.status != 429 or attempt == _THROTTLE_TRIES - 1:
                 return response
             if self._observer is not None:
@@ -96,23 +97,14 @@ class HttpTransport:
             await asyncio.sleep(_seconds(response.headers.get("retry-after", "")))
         raise AssertionError("unreachable")
 
-    async def _known(
-        self,
-        method: str,
-        path: str,
-        params: Mapping[str, str] | None,
-        body: bytes | None,
-        content_type: str,
-        seconds: float,
-        gate: Callable[[], None] | None,
-    ) -> Response:
+    async def _known(self, send: Callable[[str | None], Awaitable[Response]]) -> Response:
         """One request, and a second one if the first was refused for its token and there is another one by now."""
         authorization = await self._connection.authorization()
-        response = await self._once(method, path, params, body, content_type, seconds, gate, authorization)
+        response = await send(authorization)
         if response.status == 401:
             renewed = await self._connection.renew()
             if renewed != authorization:
-                return await self._once(method, path, params, body, content_type, seconds, gate, renewed)
+                return await send(renewed)
         return response
 
     async def _once(

@@ -147,6 +147,10 @@ class App:
             Informer(parts.client, self.store, scope, parts.times, watch=scope.kind not in self._kinds)
             for scope in _scopes(parts.namespaces, parts.hooks, self._kinds, parts.config)
         ]
+        self._informers_of: dict[str | None, list[Informer]] = {}
+        """By namespace; None: those of all namespaces. A pass asks only those that concern it, however many there are."""
+        for informer in self.informers:
+            self._informers_of.setdefault(informer.scope.namespace, []).append(informer)
         self._watching: list[asyncio.Task[None]] = []
         parts.metrics.watch_store(self.store, self.informers)
         self._stopping = asyncio.Event()
@@ -248,8 +252,9 @@ class App:
         """What of *namespace* the operator may not watch at present."""
         refused = (
             missing_permission(informer.refused)
-            for informer in self.informers
-            if informer.refused is not None and informer.scope.namespace in (None, namespace)
+            for scope in (None, namespace)
+            for informer in self._informers_of.get(scope, ())
+            if informer.refused is not None
         )
         return [permission for permission in dict.fromkeys(refused) if permission is not None]
 

@@ -10,14 +10,11 @@ import asyncio
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.utils import floatToGoString
 
 from kuberay.operator.metric_table import Definition
-
-# When a series began says nothing that its own resets do not, and doubles their number.
-disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 def counter(definition: Definition, registry: CollectorRegistry) -> Counter:
