@@ -19,6 +19,7 @@ class PodHistory:
     """Names of pods in the order in which they came and went."""
 
     def __init__(self) -> None:
+        self._told: list[str] = []
         self.made: list[str] = []
         self.gone: list[str] = []
         self.deleting: set[str] = set()
@@ -29,6 +30,11 @@ class PodHistory:
     def _take(self, event: dict[str, Any]) -> None:
         metadata = event["object"].get("metadata") or {}
         name = metadata.get("name", "")
+        phase = (event["object"].get("status") or {}).get("phase")
+        self._told.append(
+            f"{event['type']} {name} phase={phase} resourceVersion={metadata.get('resourceVersion')}"
+            f" deletionTimestamp={metadata.get('deletionTimestamp')} by={_managers(metadata)}"
+        )
         match event["type"]:
             case "ADDED":
                 self.made.append(name)
@@ -40,6 +46,14 @@ class PodHistory:
                 self.deleting.add(name)
             case "ERROR":
                 raise AssertionError(f"the watch of the test itself failed: {event}")
+
+    def told(self, cluster: str) -> list[str]:
+        """What the watch said of the pods of a RayCluster, in order; for the message of a test that fails."""
+        return [line for line in self._told if f" {cluster}-" in line]
+
+
+def _managers(metadata: dict[str, Any]) -> str:
+    return ",".join(str(each.get("manager")) for each in metadata.get("managedFields") or ())
 
 
 @asynccontextmanager
