@@ -37,8 +37,9 @@ async def under_way(history: PodHistory, pods: int) -> None:
 async def takes_over(second: Replica, first: Replica) -> float:
     """Seconds until *second* has written something; *first* never leads at the same time."""
     started = time.monotonic()
-    while not second.writes():
-        both = (first.leads, second.leads)
+    # In threads: whoever follows pods meanwhile is not held up, or the API server would end its watch.
+    while not await asyncio.to_thread(second.writes):
+        both = await asyncio.to_thread(lambda: (first.leads, second.leads))
         assert both != (True, True), "both lead at once"
         assert time.monotonic() - started < WITHIN, second.said()[-3000:]
         await asyncio.sleep(0.05)

@@ -55,8 +55,7 @@ async def expect_exact(world: World, history: PodHistory, wanted: Iterable[str])
     wanted = sorted(wanted)
     pods = Counter((pod["metadata"]["labels"]["ray.io/cluster"], _type(pod)) for pod in await world.pods())
     assert pods == {(name, kind): 1 for name in wanted for kind in ("head", "worker")}
-    others = {name: history.told(name) for name in {*wanted, *history.clusters} if history.clusters[name] != 2}
-    assert not others, f"these did not have two pods in all: {others}"
+    await history.expect(wanted, 2)
     assert len(history.made) == len(set(history.made)) == 2 * len(wanted)
     assert not history.deleting
     services = Counter(each["metadata"]["labels"]["ray.io/cluster"] for each in await world.list(SERVICE))

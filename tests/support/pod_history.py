@@ -5,8 +5,9 @@ nothing of a pod that was made twice and deleted again.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import Counter
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any
 
@@ -19,6 +20,8 @@ class PodHistory:
     """Names of pods in the order in which they came and went."""
 
     def __init__(self) -> None:
+        self.ended: BaseException | None = None
+        """Why the watch is over before its time, and the history not whole."""
         self._told: list[str] = []
         self.made: list[str] = []
         self.gone: list[str] = []
@@ -47,6 +50,21 @@ class PodHistory:
             case "ERROR":
                 raise AssertionError(f"the watch of the test itself failed: {event}")
 
+    async def expect(self, clusters: Iterable[str], pods: int, seconds: float = 10.0) -> None:
+        """So many pods, and none more, were ever made for each of *clusters*, and none for others. What the watch has not
+        delivered yet is waited for."""
+        wanted = dict.fromkeys(clusters, pods)
+        deadline = time.monotonic() + seconds
+        while True:
+            assert self.ended is None, self.ended
+            if self.clusters == wanted:
+                return
+            others = {name: self.told(name) for name in {*wanted, *self.clusters} if self.clusters[name] != pods}
+            many = [name for name in others if self.clusters[name] > wanted.get(name, 0)]
+            assert not many, f"more than {pods} pods were made for {many}: {others}"
+            assert time.monotonic() < deadline, f"these did not have {pods} pods in all: {others}"
+            await asyncio.sleep(0.05)
+
     def told(self, cluster: str) -> list[str]:
         """What the watch said of the pods of a RayCluster, in order; for the message of a test that fails."""
         return [line for line in self._told if f" {cluster}-" in line]
@@ -70,7 +88,11 @@ async def pod_history(client: Client, namespace: str) -> AsyncIterator[PodHistor
                 history._take(orjson.loads(line))
         raise AssertionError("the watch of the test itself has ended")
 
+    def note(task: asyncio.Task[None]) -> None:
+        history.ended = None if task.cancelled() else task.exception()
+
     following = asyncio.create_task(follow())
+    following.add_done_callback(note)
     try:
         yield history
         assert not following.done(), following.exception()

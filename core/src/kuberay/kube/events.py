@@ -16,6 +16,7 @@ from kuberay.api.kinds import EVENT
 from kuberay.kube.client import Client
 from kuberay.kube.clock import Clock
 from kuberay.kube.errors import ApiError, NotFoundError
+from kuberay.kube.remembered import without_old
 from kuberay.kube.transport import TransportError
 
 log = logging.getLogger("kuberay.kube.events")
@@ -127,8 +128,7 @@ class EventRecorder:
     def forget_old(self) -> None:
         """Forget events whose like would be a new one."""
         before = asyncio.get_running_loop().time() - _FOLD_SECONDS
-        while self._recent and next(iter(self._recent.values())).last < before:
-            self._recent.popitem(last=False)
+        self._recent = without_old(self._recent, lambda series: series.last < before)
 
     def _put(self, about: Reference, name: str, body: dict[str, Any]) -> None:
         queue = self._queues[zlib.crc32(about.uid.encode()) % len(self._queues)]

@@ -15,6 +15,7 @@ from typing import TypeVar
 from kuberay.api.kinds import POD, Kind
 from kuberay.api.objects import Object, RayObject
 from kuberay.kube.frozen import FrozenView
+from kuberay.kube.remembered import without_old
 
 Listener = Callable[[Kind, Object | None, Object | None], None]
 """Called with (kind, before, after) for every change; either side may be None."""
@@ -169,10 +170,8 @@ class Store:
     def forget_old(self) -> None:
         """Forget what has been gone for longer than `REMEMBERED`."""
         before = self._clock() - REMEMBERED
-        while self._gone and next(iter(self._gone.values()))[0] < before:
-            self._gone.popitem(last=False)
-        while self._former_pods and next(iter(self._former_pods.values())) < before:
-            self._former_pods.popitem(last=False)
+        self._gone = without_old(self._gone, lambda grave: grave[0] < before)
+        self._former_pods = without_old(self._former_pods, lambda since: since < before)
 
     def replace(
         self, kind: Kind, listed: Iterable[Object], list_version: int, in_scope: Callable[[Object], bool]
