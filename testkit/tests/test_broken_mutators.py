@@ -3,29 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import pytest
+from broken_plugins import MakesItBesidePods, MakesOneKind, Manifest, assert_caught
 from kuberay.api.kinds import RAYCLUSTER, Kind
-from kuberay.hooks import OwnerContext, PodContext, PolicyRule, Watch, hookimpl
+from kuberay.hooks import OwnerContext, PodContext, hookimpl
 from kuberay_testkit.conformance import MutatorUnderTest, PodMutatorConformance
-
-Manifest = dict[str, Any]
 
 RIGHT = Kind("guard.example.com", "v1", "passes", "Pass")
 ASKS = "example.com/guarded"
 
 
-class Sound:
+class Sound(MakesOneKind):
     """Puts a guard into pods of clusters that ask for it, and makes an object for it before them."""
 
-    @hookimpl
-    def rbac_rules(self) -> Sequence[PolicyRule]:
-        return [PolicyRule([RIGHT.group], [RIGHT.plural], ["create", "delete", "get", "list", "patch", "watch"])]
-
-    @hookimpl
-    def watches(self) -> Sequence[Watch]:
-        return [Watch(RIGHT)]
+    KIND = RIGHT
 
     @hookimpl
     def pre_create_pods(self, ctx: OwnerContext) -> Sequence[Manifest] | None:
@@ -107,14 +100,8 @@ class NumbersItsPods(OnlyTheFirstPods):
         return found
 
 
-class TooLate(Sound):
-    @hookimpl
-    def pre_create_pods(self, ctx: OwnerContext) -> Sequence[Manifest] | None:
-        return None
-
-    @hookimpl
-    def extra_resources(self, ctx: OwnerContext) -> Sequence[Manifest] | None:
-        return Sound.pre_create_pods(self, ctx)
+class TooLate(MakesItBesidePods, Sound):
+    pass
 
 
 class OneForAll(Sound):
@@ -150,10 +137,7 @@ SUITES = {broken: type(f"Suite{broken.__name__}", (Suite,), {"broken": broken}) 
 
 @pytest.mark.parametrize(("broken", "case", "words"), BROKEN, ids=[f"{b.__name__}-{c}" for b, c, _ in BROKEN])
 def test_it_is_caught(broken: type[Sound], case: str, words: str) -> None:
-    """By this very case, and in these words."""
-    with pytest.raises(AssertionError) as caught:
-        getattr(SUITES[broken](), case)()
-    assert words in "\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
+    assert_caught(getattr(SUITES[broken](), case), words)
 
 
 @pytest.mark.parametrize("case", sorted({case for _, case, _ in BROKEN}))

@@ -7,29 +7,22 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import pytest
+from broken_plugins import MakesItBesidePods, MakesOneKind, Manifest, assert_caught
 from examples import LONG
 from kuberay.api.kinds import RAYCLUSTER, RAYJOB, Kind
-from kuberay.hooks import FinishContext, OwnerContext, PodContext, PolicyRule, Wait, Watch, hookimpl
+from kuberay.hooks import FinishContext, OwnerContext, PodContext, PolicyRule, Wait, hookimpl
 from kuberay.hooks.gang import NOTHING, gang_size
 from kuberay_testkit.conformance import GangSchedulerConformance, SchedulerUnderTest
-
-Manifest = dict[str, Any]
 
 GROUP = Kind("batch.example.com", "v1", "gangs", "Gang")
 ASKS = "example.com/gang"
 IN = "example.com/in-gang"
 
 
-class Sound:
+class Sound(MakesOneKind):
     """A batch scheduler that is right; each broken one differs from it in one place."""
 
-    @hookimpl
-    def rbac_rules(self) -> Sequence[PolicyRule]:
-        return [PolicyRule([GROUP.group], [GROUP.plural], ["create", "delete", "get", "list", "patch", "watch"])]
-
-    @hookimpl
-    def watches(self) -> Sequence[Watch]:
-        return [Watch(GROUP)]
+    KIND = GROUP
 
     @hookimpl
     def pre_create_pods(self, ctx: OwnerContext) -> Sequence[Manifest] | None:
@@ -119,16 +112,8 @@ class OrderOfASet(Sound):
         return gang
 
 
-class PodsBeforeTheGang(Sound):
-    """`extra_resources` is for what stands beside pods."""
-
-    @hookimpl
-    def pre_create_pods(self, ctx: OwnerContext) -> Sequence[Manifest] | None:
-        return None
-
-    @hookimpl
-    def extra_resources(self, ctx: OwnerContext) -> Sequence[Manifest] | None:
-        return Sound.pre_create_pods(self, ctx)
+class PodsBeforeTheGang(MakesItBesidePods, Sound):
+    pass
 
 
 class TheFirstSizeForEver(Sound):
@@ -386,11 +371,7 @@ vars().update({suite.__name__: suite for suite in SUITES.values()})
 
 @pytest.mark.parametrize(("broken", "case", "words"), BROKEN, ids=[f"{b.__name__}-{c}" for b, c, _ in BROKEN])
 def test_it_is_caught(broken: type[Sound], case: str, words: str) -> None:
-    """By this very case, and in these words."""
-    with pytest.raises((AssertionError, Exception)) as caught:
-        getattr(SUITES[broken](), case)()
-    told = "\n".join([str(caught.value), *getattr(caught.value, "__notes__", ())])
-    assert words in told
+    assert_caught(getattr(SUITES[broken](), case), words, Exception)
 
 
 @pytest.mark.parametrize("case", sorted({case for _, case, _ in BROKEN}))

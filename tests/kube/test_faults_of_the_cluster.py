@@ -21,7 +21,7 @@ from kuberay.api.kinds import LEASE
 from kuberay.kube.client import Client
 from kuberay.kube.lease import LEASE_NAME
 from link import link
-from other_api_server import ETCD, other_api_server
+from other_api_server import ETCD, OtherApiServer, other_api_server
 from pod_history import pod_history
 from replicas import NAMESPACE, Account, Replica, kubectl, start_both, until
 
@@ -38,6 +38,13 @@ async def lease(client: Client) -> dict[str, Any]:
     return spec
 
 
+async def start_on(server: OtherApiServer, replicas: list[Replica], account: Account) -> tuple[Replica, Replica]:
+    """Both as clients of that API server: the one that leads, and the other."""
+    for each in replicas:
+        each.connect(account.token(), server.address)
+    return await asyncio.to_thread(start_both, replicas)
+
+
 def start_again(replicas: list[Replica]) -> None:
     """As the kubelet does with a container that has ended."""
     for each in replicas:
@@ -49,9 +56,7 @@ async def test_the_api_server_dies_and_starts_again(
     replicas: list[Replica], account: Account, world: World, client: Client, tmp_path: Path
 ) -> None:
     with other_api_server(tmp_path) as server:
-        for each in replicas:
-            each.connect(account.token(), server.address)
-        first, second = await asyncio.to_thread(start_both, replicas)
+        first, second = await start_on(server, replicas, account)
         async with pod_history(client, world.namespace) as history:
             making = asyncio.create_task(make(world, names(40)))
             while len(history.made) < 10:
@@ -79,9 +84,7 @@ async def test_the_api_server_is_away_for_longer_than_the_lease(
     replicas: list[Replica], account: Account, world: World, client: Client, tmp_path: Path
 ) -> None:
     with other_api_server(tmp_path) as server:
-        for each in replicas:
-            each.connect(account.token(), server.address)
-        first, second = await asyncio.to_thread(start_both, replicas)
+        first, second = await start_on(server, replicas, account)
         async with pod_history(client, world.namespace) as history:
             await make(world, names(10))
             await all_ready(world, names(10), 60)
@@ -111,9 +114,7 @@ async def test_etcd_answers_half_a_second_late(
     replicas: list[Replica], account: Account, world: World, client: Client, tmp_path: Path
 ) -> None:
     with link(LATE_ETCD, ETCD) as etcd, other_api_server(tmp_path, LATE_ETCD) as server:
-        for each in replicas:
-            each.connect(account.token(), server.address)
-        first, second = await asyncio.to_thread(start_both, replicas)
+        first, second = await start_on(server, replicas, account)
         etcd.delay(ROUND_TRIP / 2)
         before = await lease(client)
         started = time.monotonic()

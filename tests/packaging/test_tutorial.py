@@ -9,7 +9,6 @@ import os
 import re
 import shlex
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from packages import CORE, ROOT, Environment, uv, uv_command
+from ports import free_port
 
 PAGE = ROOT / "docs" / "plugins" / "write-a-scheduler.md"
 PORT = "16443"
@@ -135,13 +135,6 @@ class Reader:
                 os.killpg(group, signal.SIGTERM)
             except ProcessLookupError:
                 continue
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ That they converge while they are killed in turn is shown in `test_converge`.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 from kuberay.api.kinds import LEASE, POD, RAYCLUSTER
@@ -36,6 +38,18 @@ def replicas(world: RayWorld) -> list[SimOperator]:
     return both
 
 
+@asynccontextmanager
+async def leader_and_standby() -> AsyncIterator[tuple[RayWorld, SimOperator, SimOperator]]:
+    """A world with both started: the first leads, the second has had no time yet."""
+    async with RayWorld(seed=1) as world:
+        watch_over(world)
+        first, second = replicas(world)
+        first.start()
+        await world.pass_time(1)
+        second.start()
+        yield world, first, second
+
+
 def holder(world: RayWorld) -> str:
     lease = world.server.peek(LEASE, OPERATOR_NAMESPACE, LEASE_NAME)
     return str(lease["spec"]["holderIdentity"]) if lease else ""
@@ -57,12 +71,7 @@ async def the_cluster_is_ready(world: RayWorld, name: str) -> None:
 
 def test_the_standby_only_watches_and_takes_over_at_once_after_a_clean_stop() -> None:
     async def run() -> None:
-        async with RayWorld(seed=1) as world:
-            watch_over(world)
-            first, second = replicas(world)
-            first.start()
-            await world.pass_time(1)
-            second.start()
+        async with leader_and_standby() as (world, first, second):
             world.server.create(build_raycluster("one", namespace=NAMESPACE))
             await the_cluster_is_ready(world, "one")
             assert first.leading
@@ -85,12 +94,7 @@ def test_the_standby_only_watches_and_takes_over_at_once_after_a_clean_stop() ->
 
 def test_the_standby_takes_over_after_the_lease_expired_when_the_leader_is_killed() -> None:
     async def run() -> None:
-        async with RayWorld(seed=1) as world:
-            watch_over(world)
-            first, second = replicas(world)
-            first.start()
-            await world.pass_time(1)
-            second.start()
+        async with leader_and_standby() as (world, first, second):
             await world.pass_time(5)
             await first.kill()
             world.server.create(build_raycluster("one", namespace=NAMESPACE))
@@ -104,11 +108,7 @@ def test_the_standby_takes_over_after_the_lease_expired_when_the_leader_is_kille
 
 def test_a_standby_can_be_stopped_and_leaves_the_lease_alone() -> None:
     async def run() -> None:
-        async with RayWorld(seed=1) as world:
-            first, second = replicas(world)
-            first.start()
-            await world.pass_time(1)
-            second.start()
+        async with leader_and_standby() as (world, first, second):
             await world.pass_time(5)
             assert await second.stop() < 5
             await world.pass_time(60)
@@ -120,14 +120,11 @@ def test_a_standby_can_be_stopped_and_leaves_the_lease_alone() -> None:
 
 def test_a_leader_cut_off_from_the_api_server_ends_before_the_other_starts() -> None:
     async def run() -> None:
-        async with RayWorld(seed=1) as world:
-            watch_over(world)
-            first, second = replicas(world)
+        async with leader_and_standby() as (world, first, second):
             first.may_lose_lease = False
-            process = first.start()
-            await world.pass_time(1)
-            second.start()
             await world.pass_time(30)
+            process = first.process
+            assert process is not None
             world.processes.remove(process)  # its end is expected
             world.server.faults = Faults().add("timeout_before", client="operator-a", seconds=20)
             cut = asyncio.get_running_loop().time()
@@ -147,12 +144,7 @@ def test_nothing_is_written_once_the_lease_was_not_renewed_in_time() -> None:
     """Passes under way may finish when a leader stops; one whose time is over has no time left for that."""
 
     async def run() -> None:
-        async with RayWorld(seed=1) as world:
-            watch_over(world)
-            first, second = replicas(world)
-            first.start()
-            await world.pass_time(1)
-            second.start()
+        async with leader_and_standby() as (world, first, second):
             await world.pass_time(30)
             world.server.faults = (
                 Faults()
@@ -191,12 +183,7 @@ def test_a_standby_that_was_cut_off_looks_again_before_it_acts() -> None:
     """It knew the pods as they are and the cluster as it was: that alone would have told it to delete what the user wants."""
 
     async def run() -> None:
-        async with RayWorld(seed=1) as world:
-            watch_over(world)
-            first, second = replicas(world)
-            first.start()
-            await world.pass_time(1)
-            second.start()
+        async with leader_and_standby() as (world, first, second):
             world.server.create(build_raycluster("one", namespace=NAMESPACE, groups={"g": 1}))
             await the_cluster_is_ready(world, "one")
             world.server.faults = (

@@ -23,6 +23,21 @@ def candidate(server: SimServer, name: str, clock: VirtualClock | None = None) -
     return Lease(client, clock or VirtualClock(), namespace="ns", identity=name)
 
 
+async def holder(server: SimServer, seconds: float) -> tuple[Lease, asyncio.Task[None]]:
+    """``a`` has held the lease for so long, and goes on in the task."""
+    lease = candidate(server, "a")
+    await lease.acquire()
+    holding = asyncio.create_task(lease.hold())
+    await asyncio.sleep(seconds)
+    return lease, holding
+
+
+def take_over(server: SimServer) -> None:
+    """As if ``b`` had not seen that the lease is held."""
+    taken = {"holderIdentity": "b", "renewTime": "2026-01-01T00:00:05.000000Z"}
+    server.patch(LEASE, "ns", LEASE_NAME, {"spec": taken})
+
+
 def now() -> float:
     return asyncio.get_running_loop().time()
 
@@ -142,10 +157,7 @@ def test_a_holder_that_cannot_renew_stops_before_others_may_start(fault: Any) ->
     @in_virtual_time
     async def scenario() -> None:
         server = SimServer()
-        lease = candidate(server, "a")
-        await lease.acquire()
-        holding = asyncio.create_task(lease.hold())
-        await asyncio.sleep(20)
+        _, holding = await holder(server, 20)
         renewed = now()
         # Each attempt hangs, so that attempts do not add up to more than the deadline.
         server.faults = Faults().add(fault, seconds=8.0)
@@ -158,26 +170,11 @@ def test_a_holder_that_cannot_renew_stops_before_others_may_start(fault: Any) ->
 @in_virtual_time
 async def test_a_holder_whose_requests_hang_stops_in_time() -> None:
     server = SimServer()
-    lease = candidate(server, "a")
-    await lease.acquire()
-    holding = asyncio.create_task(lease.hold())
-    await asyncio.sleep(20)
+    _, holding = await holder(server, 20)
     server.faults = Faults().add("timeout_before", seconds=3600)
     renewed = now()
     await holding
     assert now() - renewed <= 10.5
-
-
-@in_virtual_time
-async def test_a_holder_whose_lease_was_taken_stops() -> None:
-    server = SimServer()
-    lease = candidate(server, "a")
-    await lease.acquire()
-    holding = asyncio.create_task(lease.hold())
-    await asyncio.sleep(5)
-    server.patch(LEASE, "ns", LEASE_NAME, {"spec": {"holderIdentity": "b", "renewTime": "2026-01-01T00:00:05.000000Z"}})
-    await asyncio.wait_for(holding, 11)
-    assert spec(server)["holderIdentity"] == "b"
 
 
 @in_virtual_time
@@ -270,13 +267,11 @@ async def test_time_counts_from_before_the_answer() -> None:
 @in_virtual_time
 async def test_a_holder_that_sees_another_one_stops_at_once() -> None:
     server = SimServer()
-    lease = candidate(server, "a")
-    await lease.acquire()
-    holding = asyncio.create_task(lease.hold())
-    await asyncio.sleep(5)
-    server.patch(LEASE, "ns", LEASE_NAME, {"spec": {"holderIdentity": "b", "renewTime": "2026-01-01T00:00:05.000000Z"}})
+    lease, holding = await holder(server, 5)
+    take_over(server)
     await asyncio.wait_for(holding, 2.5)
     assert not lease.may_act()
+    assert spec(server)["holderIdentity"] == "b"
 
 
 @in_virtual_time

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
@@ -128,6 +129,20 @@ async def test_a_pass_plans_again_on_what_it_wrote_and_tells_one_status_last() -
     assert calls == ["create pods", "apply rayclusters"]
     assert sorted(world.events()) == ["Created", "Ready"]
     await world.end()
+
+
+@in_virtual_time
+async def test_at_level_debug_a_pass_tells_what_it_did_and_what_it_waits_for(caplog: pytest.LogCaptureFixture) -> None:
+    def plan(observed: Observed) -> Plan:
+        return Plan(status={"state": "early"}, waiting="the head is not ready")
+
+    with caplog.at_level("DEBUG", "kuberay.operator.controller"):
+        world = World(plan)
+        world.cluster()
+        await asyncio.sleep(1)
+        await world.end()
+    told = [re.sub(r"[0-9.]+ s", "… s", record.getMessage()) for record in caplog.records]
+    assert told[:3] == ["status written", "waiting: the head is not ready", "pass over after … s: requeue_after"]
 
 
 @in_virtual_time

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import socket
 from typing import Any
 
 import aiohttp
@@ -12,6 +11,7 @@ from kuberay.operator.health import LAG_LIMIT, Health, Servers
 from kuberay.operator.listen import parse_address
 from kuberay.operator.metrics import Metrics
 from kuberay_testkit.sim.virtual import in_virtual_time
+from ports import free_port
 
 
 @pytest.mark.parametrize(
@@ -34,12 +34,6 @@ def test_what_is_no_listen_address_is_told_in_one_sentence(text: str) -> None:
     with pytest.raises(ValueError, match="is not a listen address; write host:port, :port, or 0 for none") as caught:
         parse_address(text)
     assert repr(text) in str(caught.value)
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 async def fetch(port: int, path: str) -> tuple[int, str]:

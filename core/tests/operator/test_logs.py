@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from kuberay.operator.log_levels import LOG_LEVELS, QUIET
+from kuberay.operator.log_sampling import Sampling
 from kuberay.operator.logs import log_context, object_context, set_up_logging
 
 
@@ -108,7 +109,7 @@ def test_the_file_has_no_debug_messages_whatever_standard_error_has(
 def test_a_flood_of_one_message_is_thinned_out_and_says_so(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("time.monotonic", lambda: 5.0)
+    monkeypatch.setattr(Sampling.__init__, "__defaults__", (lambda: 5.0,))
     path = tmp_path / "operator.log"
     set_up_logging(level="info", encoder="json", log_file=str(path))
     for number in range(1000):

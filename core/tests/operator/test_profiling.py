@@ -14,12 +14,7 @@ import aiohttp
 import pytest
 from kuberay.operator.log_levels import QUIET, LogLevels
 from kuberay.operator.profiling import INDEX, Profiling
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
+from ports import free_port
 
 
 class Client:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -11,7 +12,7 @@ from kuberay.hooks.tracing import Attribute
 from kuberay.kube.transport import Response, TransportError
 from kuberay.operator.metrics import Metrics
 from kuberay.operator.traced import TracedHooks, TracedTransport
-from kuberay.operator.tracing import NO_TRACING, Traced
+from kuberay.operator.tracing import NO_TRACING, Traced, close_in_time
 
 
 class Recorder:
@@ -182,3 +183,32 @@ def test_without_a_tracer_a_span_is_nothing_at_all() -> None:
     NO_TRACING.past("c", {}, 1.0, "")
     NO_TRACING.close()
     assert not NO_TRACING.on
+
+
+class Hanging:
+    """A tracer whose collector never answers."""
+
+    def __init__(self) -> None:
+        self.asked, self.answered = threading.Event(), threading.Event()
+
+    def begin(self, *_: Any) -> None: ...
+
+    def end(self, *_: Any) -> None: ...
+
+    def close(self) -> None:
+        self.asked.set()
+        self.answered.wait()
+
+
+async def test_the_end_does_not_wait_for_a_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kuberay.operator.tracing.CLOSE_SECONDS", 0.05)
+    tracer = Hanging()
+    await close_in_time(Traced(tracer))
+    assert tracer.asked.is_set()
+    assert not tracer.answered.is_set()
+    (thread,) = [thread for thread in threading.enumerate() if thread.name == "last spans"]
+    assert thread.daemon, "nor does the interpreter"
+    tracer.answered.set()
+    thread.join(10)
+    await close_in_time(NO_TRACING)
+    assert not [thread for thread in threading.enumerate() if thread.name == "last spans"]

@@ -18,15 +18,10 @@ import pytest
 from kuberay.api.kinds import EVENT, POD, RAYCLUSTER
 from kuberay_testkit.apiserver import ApiServer, kubeconfig
 from kuberay_testkit.builders import build_raycluster
+from ports import free_port
 
 TOKEN = "a-token-that-nobody-may-read"
 HEAD = "apiVersion: config.ray.io/v1alpha1\nkind: Configuration\nleaderElectionNamespace: default\n"
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 class Operator:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from kuberay.api.cluster import RayClusterSpec
-from kuberay.api.kinds import RAYCLUSTER, RAYJOB, ROLE, ROLE_BINDING, SERVICE_ACCOUNT, Kind
+from kuberay.api.kinds import RAYCLUSTER, RAYJOB, RAYSERVICE, ROLE, ROLE_BINDING, SERVICE_ACCOUNT, Kind
 from kuberay.api.objects import RayObject, from_dict
 from kuberay.hooks import OwnerContext, PodContext
 from kuberay.plan.build.context import owner_context
@@ -405,6 +406,19 @@ def test_where_ray_itself_needs_a_token_of_the_account_that_is_told(hooks, least
     found, failures = hooks.warn(context(cluster(rayVersion="2.55.0", **spec)))
     assert failures == []
     assert [warning.problem.path for warning in found] == (["spec.authOptions.enableK8sTokenAuth"] if warned else [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "field"), [(RAYJOB, "rayClusterSpec"), (RAYSERVICE, "rayClusterConfig")], ids=["RayJob", "RayService"]
+)
+def test_that_is_told_of_the_object_that_its_user_wrote(hooks, kind, field):
+    hooks.configure({"autoscaler-v2": {"least_privilege": True}})
+    inside = context(cluster(rayVersion="2.55.0", authOptions=TOKENS))
+    found, failures = hooks.warn(replace(inside, kind=kind, spec={field: inside.spec}, cluster_spec=inside.spec))
+    assert failures == []
+    assert [warning.problem.path for warning in found] == [f"spec.{field}.authOptions.enableK8sTokenAuth"]
+    selector = replace(inside, kind=RAYJOB, spec={"clusterSelector": {"a": "b"}}, cluster_spec=None)
+    assert hooks.warn(selector) == ([], [])
 
 
 # The version

@@ -290,8 +290,11 @@ def test_a_number_that_is_none_is_told_and_stops_nothing(world: World, value: st
     assert "write a whole number from 1 to 9999" in warning["message"]
 
 
-def test_processes_that_started_long_ago_are_told_of_before_their_certificate_ends(world: World) -> None:
-    """Ray reads certificates when a process starts; what is renewed in files does not reach it."""
+@pytest.mark.parametrize("maker", ["RayCluster", "RayJob", "RayService"])
+def test_processes_that_started_long_ago_are_told_of_before_their_certificate_ends(world: World, maker: str) -> None:
+    """Ray reads certificates when a process starts; what is renewed in files does not reach it. Only the RayCluster knows its pods,
+    so it tells, whoever made it."""
+    world.body["metadata"].setdefault("labels", {})["ray.io/originated-from-crd"] = maker
     for hours in (10, 19):
         world.now = BORN + hours * HOUR
         world.settle()

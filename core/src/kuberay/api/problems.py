@@ -17,6 +17,9 @@ class Problem:
     """KubeRay's text where it has one (spec raycluster.md 1.8, rayjob.md 6), else one sentence of our own."""
     reason: str = ""
     """Event reason, for example ``InvalidRayClusterSpec``; empty means the kind's usual one."""
+    of_cluster: bool = False
+    """Only counts in what the hook `warn` says of a RayCluster: it is about this RayCluster itself, its pods for example, and not
+    about what it was made from. So it is told of one that a RayJob or RayService made, too."""
 
     @property
     def told(self) -> str:

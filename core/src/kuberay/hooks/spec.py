@@ -124,9 +124,14 @@ def validate(ctx: OwnerContext) -> Sequence[Problem]:  # type: ignore[empty-body
 def warn(ctx: OwnerContext) -> Sequence[Problem]:  # type: ignore[empty-body]
     """What is worth telling about an object that is accepted all the same: a label in the wrong place, an option without effect.
 
-    Called in each pass over an object that a user wrote, unless it is over, suspended or refused: a RayCluster, RayJob or
-    RayService, but not the RayCluster that one of these made. The warnings stand in the condition ``PluginWarning`` while they
-    are returned, and a Warning event tells of them once. They stop nothing.
+    Called in each pass over a RayCluster, RayJob or RayService, unless it is over, suspended or refused, and at admission. The
+    warnings stand in the condition ``PluginWarning`` while they are returned, and a Warning event tells of them once. They stop
+    nothing.
+
+    What a user wrote is warned of where the user wrote it: say it of the RayJob or RayService, in whose context ``cluster_spec``
+    is the RayCluster's and ``cluster_path`` where that stands. Of the RayCluster that one of these made, the same warning is
+    dropped; only those with ``of_cluster=True`` are told there, which are about that RayCluster itself: what its pods
+    run with, or an annotation that is put on RayClusters.
 
     Returns: warnings with field paths. They must stay the same while nothing changes, because each new text is a write.
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, Protocol
 
-from kuberay.api.kinds import Kind
+from kuberay.api.kinds import RAYJOB, RAYSERVICE, Kind
 from kuberay.api.problems import Problem as Problem
 
 Manifest = dict[str, Any]
@@ -212,6 +212,12 @@ class OwnerContext:
     """Where the operator itself runs; empty when that is not known, as for a process outside the cluster."""
     login_shell: bool = False
     """Whether generated shell commands use a login shell (``ENABLE_LOGIN_SHELL``)."""
+
+    @property
+    def cluster_path(self) -> str:
+        """Where ``cluster_spec`` stands in the object, for the paths of a `Problem`: ``spec``, ``spec.rayClusterSpec`` or
+        ``spec.rayClusterConfig``."""
+        return {RAYJOB: "spec.rayClusterSpec", RAYSERVICE: "spec.rayClusterConfig"}.get(self.kind, "spec")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -164,6 +164,11 @@ class App:
         """Ask `run` to end; safe to call from a signal handler and more than once."""
         self._stopping.set()
 
+    @property
+    def config(self) -> PlanConfig:
+        """What plans are told at present."""
+        return self.controller.config
+
     def use(self, config: PlanConfig) -> None:
         """Plan with *config* from now on; what informers watch stays as it is."""
         self.controller.use(config)

@@ -94,7 +94,8 @@ class Controller:
     def __init__(self, setup: Setup) -> None:
         self._setup = setup
         self._store = setup.store
-        self._config = setup.config
+        self.config = setup.config
+        """What plans are told; `use` changes it."""
         self.queue: WorkQueue[Key] = WorkQueue()
         self._references = References()
         self._executor = Executor(setup.client, setup.store, setup.clock.now, self._on_written)
@@ -119,7 +120,7 @@ class Controller:
 
     def use(self, config: PlanConfig) -> None:
         """Plan with *config* from now on. No object is looked at because of it."""
-        self._config = config
+        self.config = config
 
     def accept(self, kind: Kind, event_type: str | None, body: dict[str, Any]) -> None:
         """Take an event of a Ray kind from the event source. Type None marks the source's first list."""
@@ -202,10 +203,12 @@ class Controller:
                 delay_seconds = self.queue.retry(key)
                 log.exception("unexpected error; will try again in %.1f s", delay_seconds)
             finally:
+                seconds = time.perf_counter() - started
                 span.note("kuberay.result", result or "slow_plugin")
+                log.debug("pass over after %.3f s: %s", seconds, result or "slow_plugin")
                 if result:
                     self.queue.done(key)
-                    metrics.reconciled(kind, result, time.perf_counter() - started, unexpected=unexpected)
+                    metrics.reconciled(kind, result, seconds, unexpected=unexpected)
 
     async def reconcile(self, key: Key, lane: Lane = Lane.LOOP) -> timedelta | None:
         """One pass, whose plans are made in *lane*. Returns when to look again without a change, or None. Raises when it
@@ -271,6 +274,7 @@ class Controller:
                 before = obj
                 try:
                     news = await self._executor.apply_status(key.kind, obj, plan.status)
+                    log.debug("status written")
                 except (ApiError, TransportError) as error:
                     # What was done was done; what is to be told beside the status is told with it, on the next try.
                     refused = self.refusals.note(key, error)
@@ -282,6 +286,8 @@ class Controller:
                 if news:
                     # Plans read the status too, and our own write's watch event will be no news.
                     delay = timedelta(0)
+        if plan.waiting:
+            log.debug("waiting: %s", plan.waiting)
         unseen = [_not_permitted(permission) for permission in self._setup.not_seen(key.namespace)]
         self._tell(key, obj, [*done, *planned, *unseen])
         if outcome.error is not None:
@@ -307,7 +313,7 @@ class Controller:
             now=setup.clock.now(),
             view=self._store,
             probes=self.prober.results(key),
-            config=self._config,
+            config=self.config,
             gates=setup.gates,
             hooks=setup.hooks,
             busy=len(self.queue) > BUSY,

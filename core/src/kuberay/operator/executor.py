@@ -18,8 +18,8 @@ from typing import Any
 import msgspec
 import orjson
 
-from kuberay.api.kinds import POD, Kind
-from kuberay.api.objects import Child, Object, RayObject, decode
+from kuberay.api.kinds import Kind
+from kuberay.api.objects import Child, Object, RayObject
 from kuberay.kube.client import Client
 from kuberay.kube.errors import (
     AlreadyExistsError,
@@ -32,8 +32,9 @@ from kuberay.kube.errors import (
 from kuberay.kube.store import Store
 from kuberay.kube.sync import Synced, has_former_items, in_sync, without_emptied
 from kuberay.kube.transport import TransportError
+from kuberay.operator.answers import Answers
 from kuberay.operator.leftovers import leftovers_of
-from kuberay.operator.ownership import is_foreign, is_in_the_way, is_of_namesake, not_owned
+from kuberay.operator.ownership import NotOwnedError, is_foreign, is_in_the_way, is_of_namesake
 from kuberay.plan.model import (
     NAMESPACE_TERMINATING,
     Apply,
@@ -51,14 +52,6 @@ log = logging.getLogger("kuberay.operator.executor")
 _UNPROCESSABLE = 422
 FIRST_BATCH = 4
 """Creates sent side by side at first; each clean batch doubles it (slow start: a refusing quota costs few calls)."""
-
-
-class NotOwnedError(Exception):
-    """The name is taken by an object that this owner does not control; *passing* when that is about to be collected."""
-
-    def __init__(self, write: Write, owner: RayObject, live: Object) -> None:
-        super().__init__(not_owned(write, owner, live))
-        self.passing = is_of_namesake(live, owner)
 
 
 @dataclass(slots=True)
@@ -89,29 +82,17 @@ class Executor:
         self._client = client
         self._store = store
         self._now = now
-        self._written = written
         self._synced = Synced()
-        self._unsure: dict[str, list[Write]] = {}
-        """By owner UID: writes of which nobody knows whether they took effect."""
+        self._answers = Answers(client, store, self._synced, written)
+        # Each write needs the first, each pass the second: no call is put between.
+        self._take = self._answers.take
+        self.settle = self._answers.settle
+        """Finds out what became of former writes of an owner; nothing may be planned for it before. Raises while it cannot."""
 
     def forget(self, uid: str) -> None:
         """The object is gone; drop what is remembered about it."""
         self._synced.forget(uid)
-        self._unsure.pop(uid, None)
-
-    async def settle(self, owner: RayObject) -> None:
-        """Find out what became of writes whose answer was lost and could not be asked for, before anything is planned:
-        the name of a second try need not be that of the first. Raises while that cannot be found out."""
-        unsure = self._unsure.get(owner.uid)
-        while unsure:
-            write = unsure[-1]
-            try:
-                self._take(write.kind, await self._client.get(write.kind, write.namespace, write.name))
-            except NotFoundError:
-                if isinstance(write, Delete):
-                    self._remove(write, write.uid)
-            unsure.pop()
-        self._unsure.pop(owner.uid, None)
+        self._answers.forget(uid)
 
     async def run(self, owner: RayObject, stages: list[Stage]) -> Outcome:
         """Perform *stages* for *owner*; stops at the first stage with a failed write that is not optional."""
@@ -185,6 +166,7 @@ class Executor:
                 outcome.error = error
             return
         if event is not _UNCHANGED:
+            log.debug("%s %s %s/%s", type(write).__name__, write.kind, write.namespace, write.name)
             outcome.changed = True
             if event is not None:
                 outcome.events.append(event)
@@ -210,29 +192,14 @@ class Executor:
             raw = await self._client.create(write.kind, write.namespace, body)
         except AlreadyExistsError as error:
             # Another actor with the same view chose the same name, or our own earlier answer was lost.
-            return None if await self._adopt(owner, write, body, error) else _UNCHANGED
+            return None if await self._answers.adopt(owner, write, body, error) else _UNCHANGED
         except (TransportError, ApiError) as error:
             if isinstance(error, ApiError) and error.status < 500:
                 raise
-            await self._adopt(owner, write, body, error)
+            await self._answers.adopt(owner, write, body, error)
             return write.done
         self._take(write.kind, raw)
         return write.done
-
-    async def _adopt(self, owner: RayObject, write: Create, body: dict[str, Any], cause: Exception) -> bool:
-        """After a create whose outcome is unclear: take the object in if it exists and is ours, else raise. Returns
-        whether it was unknown until now."""
-        known = self._store.get(write.kind, write.namespace, write.name)
-        try:
-            obj = self._take(write.kind, await self._client.get(write.kind, write.namespace, write.name))
-        except NotFoundError:
-            raise cause from None
-        except (ApiError, TransportError):
-            self._unsure.setdefault(owner.uid, []).append(write)
-            raise cause from None
-        if not write.any_owner and is_foreign(obj, owner, body):
-            raise NotOwnedError(write, owner, obj) from None
-        return known is None or known.uid != obj.uid
 
     async def _apply(self, owner: RayObject, write: Apply) -> Event | None:
         known = live = self._store.get(write.kind, write.namespace, write.name)
@@ -321,36 +288,18 @@ class Executor:
                 )
         except (NotFoundError, ConflictError) as error:
             if write.must_exist:
-                await self._look_again(write)
+                await self._answers.look_again(write)
                 raise
             if isinstance(error, ConflictError):
                 raise
             return _UNCHANGED  # Nothing is left to be changed; the store learns of it by its watch.
         except (TransportError, ApiError) as error:
-            self._note_unsure(owner, write, error)
+            self._answers.note_unsure(owner, write, error)
             raise
         patched = self._take(write.kind, raw)
         # The version alone does not tell: that of an object whose last finalizer went is the old one.
         same = write.must_exist and patched.metadata.resource_version == write.resource_version
         return _UNCHANGED if same else write.done
-
-    async def _look_again(self, write: Write) -> None:
-        """The view was behind; do not wait for the watch to say so."""
-        known = self._store.get(write.kind, write.namespace, write.name)
-        try:
-            self._take(write.kind, await self._client.get(write.kind, write.namespace, write.name))
-        except NotFoundError:
-            if known is not None and write.kind == POD:
-                self._remove(write, known.uid)
-        except (ApiError, TransportError):
-            pass
-
-    def _note_unsure(self, owner: RayObject, write: Write, error: Exception) -> None:
-        """Remember a write that may have taken effect although it failed: which worker is chosen next to go must not
-        depend on an outdated view."""
-        lost = isinstance(error, TransportError) or (isinstance(error, ApiError) and error.status >= 500)
-        if write.kind == POD and lost:
-            self._unsure.setdefault(owner.uid, []).append(write)
 
     async def _delete(self, owner: RayObject, write: Delete) -> Event | None:
         try:
@@ -363,16 +312,16 @@ class Executor:
                 grace_seconds=0 if write.at_once else None,
             )
         except NotFoundError:
-            self._remove(write, write.uid)
+            self._answers.gone(write, write.uid)
             return write.done
         except ConflictError:
             # Either replaced by another object of the same name, or only changed at the same moment.
-            if await self._exists(write):
+            if await self._answers.exists(write):
                 raise
-            self._remove(write, write.uid)
+            self._answers.gone(write, write.uid)
             return write.done
         except (TransportError, ApiError) as error:
-            self._note_unsure(owner, write, error)
+            self._answers.note_unsure(owner, write, error)
             raise
         live = self._store.get(write.kind, write.namespace, write.name)
         if live is not None and live.uid == write.uid and not live.deleting:
@@ -380,27 +329,6 @@ class Executor:
             # Same version as before: the watch event that follows is newer and takes its place.
             self._store.mark(write.kind, msgspec.structs.replace(live, metadata=metadata))
         return write.done
-
-    async def _exists(self, write: Delete) -> bool:
-        """Whether the very object to be deleted is still there."""
-        try:
-            raw = await self._client.get(write.kind, write.namespace, write.name)
-        except NotFoundError:
-            return False
-        return self._take(write.kind, raw).uid == write.uid
-
-    def _remove(self, write: Write, uid: str) -> None:
-        """The object is known to be gone; its watch event will be no news."""
-        self._store.remove(write.kind, write.namespace, write.name, uid, notify=False)
-        self._synced.forget(uid)
-
-    def _take(self, kind: Kind, raw: bytes) -> Object:
-        obj = decode(kind, raw)
-        known = self._store.get(kind, obj.namespace, obj.name)
-        # Another object of the same name is nothing that this pass was about: somebody has to look at it.
-        self._store.upsert(kind, obj, notify=known is not None and known.uid != obj.uid)
-        self._written(kind, known, obj)
-        return obj
 
 
 def _passes(error: Exception) -> bool:

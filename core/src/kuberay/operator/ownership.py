@@ -12,6 +12,14 @@ from kuberay.api.objects import Object, RayObject
 from kuberay.plan.model import Apply, Write
 
 
+class NotOwnedError(Exception):
+    """The name is taken by an object that this owner does not control; *passing* when that is about to be collected."""
+
+    def __init__(self, write: Write, owner: RayObject, live: Object) -> None:
+        super().__init__(not_owned(write, owner, live))
+        self.passing = is_of_namesake(live, owner)
+
+
 def is_foreign(obj: Object, owner: RayObject, wanted: Mapping[str, Any]) -> bool:
     """Whether *obj* is controlled by nobody, or by another one than *owner* and the controller that is *wanted*: what an
     owner makes for its own child (a RayService for its RayCluster) may be the child's."""

@@ -5,10 +5,13 @@ The span around it follows from the context, as with log lines, so tasks and thr
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from types import TracebackType
 from typing import Any, Protocol, Self
 
@@ -16,6 +19,9 @@ from kuberay.hooks.tracing import Attribute, Tracer
 from kuberay.operator.redaction import without_secrets
 
 log = logging.getLogger("kuberay.operator.tracing")
+
+CLOSE_SECONDS = 2.0
+"""How long the end of the process may wait for the last spans to be sent."""
 
 _current: contextvars.ContextVar[Any] = contextvars.ContextVar("kuberay_span", default=None)
 
@@ -147,3 +153,20 @@ class _TracedSpan:
 
     def fail(self, error: str) -> None:
         self._error = next(iter(error.splitlines()), "")
+
+
+async def close_in_time(tracing: Tracing) -> None:
+    """In a thread that the process does not wait for: whom spans are sent to may hang."""
+    if not tracing.on:
+        return
+    loop, closed = asyncio.get_running_loop(), asyncio.Event()
+
+    def close() -> None:
+        tracing.close()
+        with suppress(RuntimeError):  # the loop may have ended meanwhile
+            loop.call_soon_threadsafe(closed.set)
+
+    threading.Thread(target=close, name="last spans", daemon=True).start()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(CLOSE_SECONDS):
+            await closed.wait()

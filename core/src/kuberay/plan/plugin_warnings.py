@@ -7,11 +7,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kuberay.hooks.calls import PluginWarning
+from kuberay.api.kinds import RAYCLUSTER
+from kuberay.hooks.calls import Hooks, PluginFailure, PluginWarning
+from kuberay.hooks.types import OwnerContext
+from kuberay.plan.build.pods import creator_crd
 from kuberay.plan.model import Event
 
 EVENT = "PluginWarning"
 """Reason of the event, unless the first warning names one."""
+
+
+def of_cluster(hooks: Hooks, owner: OwnerContext) -> tuple[Sequence[PluginWarning], Sequence[PluginFailure]]:
+    """What plugins warn of about a RayCluster. Of one that a RayJob or RayService made, only what is about itself: that object is
+    warned of the rest, which its user wrote there."""
+    warnings, failures = hooks.warn(owner)
+    if creator_crd(owner.labels) != RAYCLUSTER.kind:
+        warnings = [each for each in warnings if each.problem.of_cluster]
+    return warnings, failures
 
 
 def told(warnings: Sequence[PluginWarning]) -> tuple[str, str] | None:

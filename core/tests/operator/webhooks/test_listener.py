@@ -29,6 +29,7 @@ from kuberay.operator.webhooks.review import Reviewer
 from kuberay.operator.webhooks.serving import webhooks
 from kuberay_testkit.builders import build_group, build_raycluster
 from kuberay_testkit.sim.transport import SimTransport
+from ports import free_port
 
 from .played import NAMESPACE, cluster
 
@@ -229,7 +230,7 @@ class TestServing:
     """A replica's webhooks as a whole."""
 
     def settings(self, **values: Any) -> Settings:
-        return Settings(webhook_port=_free_port(), **values)
+        return Settings(webhook_port=free_port(), **values)
 
     async def test_ready_once_there_is_a_certificate(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(certificate_files, "WAIT", 0.01)
@@ -316,14 +317,6 @@ class TestServing:
             while admission.why_not_ready():
                 await asyncio.sleep(0.01)
         await admission.stop()
-
-
-def _free_port() -> int:
-    import socket
-
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def test_a_served_pair_is_what_a_certificate_says() -> None:

@@ -201,10 +201,14 @@ class TestPlugins:
             "spec.x: has no effect",
         ]
 
-    def test_of_a_cluster_that_was_made_its_maker_was_warned(self) -> None:
-        hooks = self.Says([], [Problem("spec.x", "has no effect")], [])
-        change = {"metadata.labels": {"ray.io/originated-from-crd": "RayJob"}}
-        assert verdict(RAYCLUSTER, change, hooks=hooks) == Verdict([], [])
+    @pytest.mark.parametrize(
+        ("origin", "warned"),
+        [("", ["spec.x: a", "spec.y: b"]), ("RayJob", ["spec.y: b"]), ("RayService", ["spec.y: b"])],
+    )
+    def test_of_a_cluster_that_was_made_its_maker_is_warned(self, origin: str, warned: list[str]) -> None:
+        hooks = self.Says([], [Problem("spec.x", "a"), Problem("spec.y", "b", of_cluster=True)], [])
+        change = {"metadata.labels": {"ray.io/originated-from-crd": origin} if origin else {}}
+        assert verdict(RAYCLUSTER, change, hooks=hooks) == Verdict([], warned)
 
     @pytest.mark.parametrize(
         ("kind", "path"),

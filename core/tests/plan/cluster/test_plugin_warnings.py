@@ -57,14 +57,37 @@ def test_the_event_has_the_reason_of_the_first_warning(kubernetes: Any, cluster:
     assert (event.reason, event.field_path, event.note) == ("OddSpec", "spec.x", "spec.x: is odd")
 
 
-@pytest.mark.parametrize("origin", ["RayJob", "RayService"])
-def test_the_cluster_of_a_job_or_service_is_left_to_its_owner(kubernetes: Any, cluster: Any, origin: str) -> None:
-    hooks = Warning_("is missing")
+QUEUE = Problem("metadata.labels[q]", "is missing")
+ENDING = Problem("spec.tlsOptions", "ends soon", of_cluster=True)
+
+
+@pytest.mark.parametrize(
+    ("origin", "found", "message"),
+    [
+        ("RayCluster", [QUEUE], "metadata.labels[q]: is missing"),
+        ("RayCluster", [QUEUE, ENDING], "metadata.labels[q]: is missing; spec.tlsOptions: ends soon"),
+        ("RayJob", [QUEUE], ""),
+        ("RayJob", [ENDING], "spec.tlsOptions: ends soon"),
+        ("RayJob", [QUEUE, ENDING], "spec.tlsOptions: ends soon"),
+        ("RayService", [QUEUE], ""),
+        ("RayService", [QUEUE, ENDING, QUEUE], "spec.tlsOptions: ends soon"),
+    ],
+)
+def test_of_a_cluster_that_was_made_only_what_is_its_own_is_told(
+    kubernetes: Any, cluster: Any, origin: str, found: list[Problem], message: str
+) -> None:
+    """The rest was written in the RayJob or RayService and is told there."""
+    hooks = Warning_()
+    hooks.found = [PluginWarning("mtls", problem) for problem in found]
     body = cluster()
     body["metadata"]["labels"] = {"ray.io/originated-from-crd": origin}
     tiny = kubernetes(body, hooks=hooks)
     tiny.settle()
-    assert hooks.asked == []
+    tiny.reconcile()
+    assert (tiny.condition("PluginWarning") or {}).get("message", "") == message
+    assert told(tiny) == ([message] if message else [])
+    hooks.found = []
+    tiny.settle()
     assert tiny.condition("PluginWarning") is None
 
 

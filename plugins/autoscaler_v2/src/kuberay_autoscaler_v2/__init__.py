@@ -48,15 +48,17 @@ def watches() -> Sequence[Watch]:
 @hookimpl
 def warn(ctx: OwnerContext) -> Sequence[Problem]:
     """A pod has one account: where Ray itself shows tokens of it, they cannot be the autoscaler's alone."""
-    auth = ctx.spec.get("authOptions") or {}
-    shown = _autoscaled(ctx) and auth.get("mode") == "token" and auth.get("enableK8sTokenAuth") is True
+    cluster = ctx.cluster_spec or {}
+    auth = cluster.get("authOptions") or {}
+    shown = auth.get("mode") == "token" and auth.get("enableK8sTokenAuth") is True
+    shown = shown and cluster.get("enableInTreeAutoscaling") is True
     if not shown or not settings_of(ctx.settings).least_privilege:
         return []
     told = (
         "gives every Ray container of the head a token of the autoscaler's account, so code on the head can act as the "
         "autoscaler; its role is limited all the same"
     )
-    return [Problem("spec.authOptions.enableK8sTokenAuth", told)]
+    return [Problem(f"{ctx.cluster_path}.authOptions.enableK8sTokenAuth", told)]
 
 
 @hookimpl

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from kuberay.api.kinds import RAYJOB, RAYSERVICE
 from kuberay.api.names import HEAD_GROUP, SUBMITTER_GROUP
 from kuberay.hooks import OwnerContext, Problem
 
@@ -67,9 +66,8 @@ def _misplaced(ctx: OwnerContext) -> str:
 
 def _uncountable(ctx: OwnerContext) -> Iterator[Problem]:
     """Worker groups for which KAI would want other pods than there will be."""
-    root = {RAYJOB: "spec.rayClusterSpec", RAYSERVICE: "spec.rayClusterConfig"}.get(ctx.kind, "spec")
     for number, group in enumerate((ctx.cluster_spec or {}).get("workerGroupSpecs") or ()):
-        path = f"{root}.workerGroupSpecs[{number}]"
+        path = f"{ctx.cluster_path}.workerGroupSpecs[{number}]"
         replicas, least = group.get("replicas") or 0, group.get("minReplicas") or 0
         if replicas < least:
             yield Problem(

@@ -84,14 +84,14 @@ def mutate_pod(ctx: PodContext, pod: Manifest) -> Manifest | None:
 
 @hookimpl
 def warn(ctx: OwnerContext) -> Sequence[Problem]:
-    """A number that is none, and processes whose certificates end soon."""
+    """A number that is none, and processes whose certificates end soon: both are the RayCluster's, whoever made it."""
     if not _secured(ctx) or not _own(ctx):
         return []
     told = {
         f"metadata.annotations[{naming.ANNOTATION_AUTHORITY}]": own_authority.annotation_problem(ctx),
         "spec.tlsOptions": own_authority.ending_soon(ctx, settings_of(ctx)),
     }
-    return [Problem(path, text) for path, text in told.items() if text]
+    return [Problem(path, text, of_cluster=True) for path, text in told.items() if text]
 
 
 @hookimpl

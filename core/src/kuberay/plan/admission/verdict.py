@@ -15,7 +15,7 @@ from kuberay.api.cronjob import RayCronJobSpec
 from kuberay.api.gates import CRON_JOB, how_to_switch_on
 from kuberay.api.job import RayJobSpec
 from kuberay.api.kinds import RAYCLUSTER, RAYCRONJOB, RAYJOB, RAYSERVICE, Kind
-from kuberay.api.names import LABEL_ORIGIN_CRD, MANAGED_BY
+from kuberay.api.names import MANAGED_BY
 from kuberay.api.objects import RayObject
 from kuberay.api.problems import Problem
 from kuberay.api.service import RayServiceSpec
@@ -25,8 +25,8 @@ from kuberay.api.validation.cronjob import INVALID_SPEC as INVALID_CRONJOB
 from kuberay.api.validation.cronjob import MAX_NAME as CRONJOB_NAME
 from kuberay.api.validation.job import validate_job
 from kuberay.api.validation.service import validate_service
-from kuberay.hooks.calls import PluginFailure
-from kuberay.hooks.types import OwnerContext
+from kuberay.hooks.calls import PluginFailure, PluginWarning
+from kuberay.plan import plugin_warnings
 from kuberay.plan.build.context import owner_context
 from kuberay.plan.cluster.form import cluster_form
 from kuberay.plan.cluster.plugin_calls import missing_plugin_of
@@ -83,10 +83,7 @@ def _cluster(observed: Observed) -> Verdict:
         return Verdict(list(problems))
     said = [restart_policy_warning(form.spec), missing_plugin_of(form.spec, observed.hooks)]
     warnings = [sentence for sentence in said if sentence] + _failed(failures)
-    if metadata.labels.get(LABEL_ORIGIN_CRD, RAYCLUSTER.kind) == RAYCLUSTER.kind:
-        # Of one that a RayJob or RayService made, that one was warned about.
-        warnings += _warned(observed, owner)
-    return Verdict([], warnings)
+    return Verdict([], warnings + _sentences(*plugin_warnings.of_cluster(observed.hooks, owner)))
 
 
 def _job(observed: Observed) -> Verdict:
@@ -101,7 +98,7 @@ def _job(observed: Observed) -> Verdict:
     if problems:
         return Verdict(problems)
     warnings = [*_missing(observed, spec.ray_cluster_spec, "rayClusterSpec"), *_failed(draft.failures)]
-    return Verdict([], warnings + _warned(observed, job_context(draft)))
+    return Verdict([], warnings + _sentences(*observed.hooks.warn(job_context(draft))))
 
 
 def _service(observed: Observed) -> Verdict:
@@ -117,7 +114,7 @@ def _service(observed: Observed) -> Verdict:
     if problems:
         return Verdict(problems)
     warnings = [*_missing(observed, spec.ray_cluster_config, "rayClusterConfig"), *_failed(draft.failures)]
-    return Verdict([], warnings + _warned(observed, service_context(draft)))
+    return Verdict([], warnings + _sentences(*observed.hooks.warn(service_context(draft))))
 
 
 def _cronjob(observed: Observed) -> Verdict:
@@ -140,8 +137,7 @@ _JUDGES: Mapping[Kind, Callable[[Observed], Verdict]] = {
 }
 
 
-def _warned(observed: Observed, owner: OwnerContext) -> list[str]:
-    warnings, failures = observed.hooks.warn(owner)
+def _sentences(warnings: Sequence[PluginWarning], failures: Sequence[PluginFailure]) -> list[str]:
     return [str(warning.problem) for warning in warnings] + _failed(failures)
 
 

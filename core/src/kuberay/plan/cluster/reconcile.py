@@ -23,7 +23,7 @@ from kuberay.hooks.calls import PluginFailure, PluginWarning
 from kuberay.hooks.types import OwnerContext
 from kuberay.plan import plugin_warnings, slow_plugins
 from kuberay.plan.build.context import owner_context
-from kuberay.plan.build.pods import PodFactory, creator_crd, head_service_name
+from kuberay.plan.build.pods import PodFactory, head_service_name
 from kuberay.plan.cluster.children import observe_children
 from kuberay.plan.cluster.cluster_deletion import plan_deletion
 from kuberay.plan.cluster.conditions import Conditions, conditions_of
@@ -161,8 +161,8 @@ class _Pass:
         self.not_ready = why_not_ready(cluster, failed, plan.expected_pods)
         if self.not_ready is not None or self.hold is not None:
             self.not_ready = with_diagnosis(self.not_ready, observed.hooks.diagnose(self.owner))
-        if not suspend.holds and creator_crd(observed.obj.metadata.labels) == RAYCLUSTER.kind:
-            self.warnings, failures = observed.hooks.warn(self.owner)
+        if not suspend.holds:
+            self.warnings, failures = plugin_warnings.of_cluster(observed.hooks, self.owner)
             self.failures += failures
         set_head_started(cluster, conditions)
         if observed.gate(STATUS_CONDITIONS):
