@@ -109,8 +109,9 @@ def test_recreate_is_away_and_comes_back(kubectl: Kubectl, namespace: str, servi
         eventually(lambda: not old & uids(present()) and len(present()) == 1 + WORKERS, 240, "all pods are new")
         everybody_serves(kubectl, namespace)
         rayservices.settle(traffic, version="three", seconds=120)
-        # Some that began in between may hang for half a minute, so those that begin now are counted by themselves.
-        with Traffic(rayservices.serve_url(namespace, NAME)) as later:
+        # Some that began in between may hang for half a minute, so those that begin now are counted by themselves. While kube-proxy
+        # writes its rules for pods that have just become ready a connection may go nowhere; it is tried once more, as proxies do.
+        with Traffic(rayservices.serve_url(namespace, NAME), again=1) as later:
             later.wait_for(400)
             back = later.stop()
         count = traffic.stop()
