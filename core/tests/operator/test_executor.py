@@ -164,12 +164,21 @@ async def test_a_json_patch_of_a_subresource() -> None:
             {"op": "replace", "path": path, "value": "2"},
         ]
         return Patch(
-            kind=POD, namespace="ns", name="p", operations=operations, subresource="resize", marker="M", done=DONE
+            kind=POD,
+            namespace="ns",
+            name="p",
+            operations=operations,
+            subresource="resize",
+            marker="M",
+            done=DONE,
+            failed=lambda error: Event("Failed", error, "Warning"),
         )
 
     outcome = await world.run([resize("another")])
     assert outcome.failure is not None
-    assert (outcome.failure.marker, outcome.failure.reason) == ("M", "Invalid")
+    assert (outcome.failure.marker, outcome.failure.reason) == ("M", "Conflict")
+    assert outcome.failure.message.startswith("it has changed meanwhile"), outcome.failure
+    assert outcome.events == [], "a patch that came too late is no news to anybody"
     stored = world.server.peek(POD, "ns", "p")
     assert stored is not None
     assert (await world.run([resize(stored["metadata"]["uid"])])).events == [DONE]
@@ -178,6 +187,28 @@ async def test_a_json_patch_of_a_subresource() -> None:
     resources = held.spec.containers[0].resources
     assert resources is not None
     assert (resources.requests, resources.limits) == ({"cpu": "2"}, {"cpu": "2"})
+
+
+@in_virtual_time
+async def test_an_optional_patch_that_comes_too_late_is_made_again() -> None:
+    world = World()
+    world.server.create(world.pod("p"))
+    operations = [{"op": "test", "path": "/metadata/uid", "value": "another"}]
+    late = Patch(kind=POD, namespace="ns", name="p", operations=operations, optional=True)
+    outcome = await world.run([late])
+    assert (outcome.failure, outcome.missed) == (None, True)
+
+
+@in_virtual_time
+async def test_a_patch_to_something_invalid_is_no_race() -> None:
+    world = World()
+    made = world.pod("p")
+    made["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "1"}}
+    world.server.create(made)
+    operations = [{"op": "replace", "path": "/spec/containers/0/resources/requests/cpu", "value": "2"}]
+    outcome = await world.run([Patch(kind=POD, namespace="ns", name="p", operations=operations)])
+    assert outcome.failure is not None
+    assert outcome.failure.reason == "Invalid", outcome.failure
 
 
 @in_virtual_time

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import getpass
 from pathlib import Path
 from typing import Any
 
+import pytest
 from kopf._core.reactor.inventory import ResourceMemories, ResourceMemory
 from kuberay.api.kinds import RAYCLUSTER, Kind
 from kuberay.kube.connection import connect
@@ -24,6 +26,28 @@ def memories() -> int:
     remembered = sum(len(each._items) for each in found)
     assert remembered == sum(isinstance(each, ResourceMemory) for each in gc.get_objects())
     return remembered
+
+
+async def test_a_user_without_a_name_may_run_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Images and clusters that give containers a number of their own have no entry for it in /etc/passwd."""
+
+    def no_name() -> str:
+        raise KeyError("getpwuid(): uid not found: 1000640000")
+
+    monkeypatch.setattr(getpass, "getuser", no_name)
+    heard = asyncio.Event()
+    api = ApiServer()
+    async with api.running() as url:
+        config = tmp_path / "kubeconfig"
+        config.write_text(kubeconfig(url))
+        api.server.create(build_raycluster("there"))
+        source = KopfSource(await connect(str(config)), [RAYCLUSTER], [])
+        await source.start(lambda *_: heard.set())
+        try:
+            async with asyncio.timeout(20):
+                await heard.wait()
+        finally:
+            await source.stop()
 
 
 async def test_kopf_forgets_what_has_gone(tmp_path: Path) -> None:

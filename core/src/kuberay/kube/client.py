@@ -13,7 +13,7 @@ import orjson
 
 from kuberay.api.kinds import Kind
 from kuberay.api.names import COMPONENT
-from kuberay.kube.errors import raise_for_status
+from kuberay.kube.errors import ConflictError, InvalidError, raise_for_status
 from kuberay.kube.transport import APPLY_PATCH, JSON, JSON_PATCH, MERGE_PATCH, Transport
 
 
@@ -30,6 +30,9 @@ class ListPage(msgspec.Struct):
 
 
 _PAGE = msgspec.json.Decoder(ListPage)
+
+_DOES_NOT_APPLY = "the server rejected our request due to an error in our request"
+"""What the API server says of a JSON patch whose operations do not fit the object."""
 
 
 class Client:
@@ -93,13 +96,21 @@ class Client:
         *,
         subresource: str = "",
     ) -> bytes:
-        return await self._call(
-            "PATCH",
-            kind.path(namespace, name, subresource or None),
-            {"fieldManager": self._manager},
-            orjson.dumps(operations),
-            JSON_PATCH,
-        )
+        """Patch by *operations* (RFC 6902). Ones that do not fit the object as it is, a ``test`` that does not hold among them,
+        are a `ConflictError`: it has changed since they were made."""
+        try:
+            return await self._call(
+                "PATCH",
+                kind.path(namespace, name, subresource or None),
+                {"fieldManager": self._manager},
+                orjson.dumps(operations),
+                JSON_PATCH,
+            )
+        except InvalidError as error:
+            # The API server has no other word for it; what it says of an object that is invalid has causes.
+            if error.causes or not error.message.startswith(_DOES_NOT_APPLY):
+                raise
+            raise ConflictError(409, "Conflict", "it has changed meanwhile, and the patch does not fit") from error
 
     async def replace(self, kind: Kind, namespace: str, name: str, body: Mapping[str, Any]) -> bytes:
         return await self._call(

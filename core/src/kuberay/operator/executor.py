@@ -141,13 +141,15 @@ class Executor:
             event = await self._perform(owner, write)
         except (ApiError, TransportError, NotOwnedError) as error:
             text = _explain(write, error)
+            # A patch that came too late is made again from what there is now; nobody needs to hear of it.
+            late = isinstance(error, ConflictError) and isinstance(write, Patch)
             if write.taken is not None and isinstance(error, NotOwnedError) and not error.passing:
                 outcome.events.append(write.taken)
-            elif write.failed is not None:
+            elif write.failed is not None and not late:
                 outcome.events.append(write.failed(text))
             going = isinstance(error, ApiError) and error.namespace_is_going
             log.log(
-                logging.DEBUG if going else logging.WARNING,
+                logging.DEBUG if going or late else logging.WARNING,
                 "%s %s %s/%s failed: %s",
                 type(write).__name__,
                 write.kind,

@@ -68,6 +68,8 @@ class KopfSource:
                         kopf.operator(
                             registry=registry,
                             settings=_settings(),
+                            # Else kopf asks who the user is, which fails where the image has no name for its number.
+                            identity=cast(Any, "kuberay-operator"),
                             standalone=True,
                             clusterwide=not self._namespaces,
                             namespaces=self._namespaces,
