@@ -8,7 +8,8 @@ SHELL := /bin/bash
 CONTEXT ?=
 IMAGE ?=
 RAY_IMAGE ?=
-# image: more words for docker, for example BUILD_ARGS="--build-arg BASE=debian:bookworm-slim@sha256:…".
+# image: what builds it, for example podman, and more words for it, as BUILD_ARGS="--build-arg BASE=debian:bookworm-slim@sha256:…".
+DOCKER ?= docker
 BUILD_ARGS ?=
 # audit: another service than https://api.osv.dev, for example a mirror of one's own.
 AUDIT_URL ?=
@@ -187,13 +188,19 @@ generate: sync ## write the generated files again: CRDs, RBAC, pages made from d
 # --- what the operator's image is made of ----------------------------------------------------------------------------
 
 .PHONY: image
-image: ## the operator's image, with docker: make image IMAGE=registry/operator:tag
-	@docker build --file image/Dockerfile --tag "$(or $(IMAGE),kuberay/operator:dev)" $(BUILD_ARGS) .
+image: ## the operator's image, with docker (DOCKER=podman: with that): make image IMAGE=registry/operator:tag
+	@$(DOCKER) build --file image/Dockerfile --tag "$(or $(IMAGE),kuberay/operator:dev)" $(BUILD_ARGS) .
+
+.PHONY: wheels
+wheels: $(UV) ## the packages of this tree in dist/, for pip install --find-links dist, or for an index of yours
+	@rm -f dist/*.whl
+	$(UV) build --all-packages --wheel --quiet --out-dir dist
+	ls dist/*.whl
 
 .PHONY: sbom
-sbom: $(UV) ## what is in the image, as dist/sbom.cdx.json (CycloneDX); the image itself has it as /opt/kuberay/sbom.cdx.json
+sbom: sync ## the Python packages of the image, as dist/sbom.cdx.json (CycloneDX); the image itself has it as /opt/kuberay/sbom.cdx.json
 	@mkdir -p dist
-	FORMAT=cyclonedx1.5 sh image/requirements.sh > dist/sbom.cdx.json
+	FORMAT=cyclonedx1.5 sh image/requirements.sh | $(BIN)/python image/sbom.py > dist/sbom.cdx.json
 	echo "dist/sbom.cdx.json"
 
 .PHONY: print-requirements
@@ -201,11 +208,11 @@ print-requirements: $(UV)
 	@sh image/requirements.sh
 
 .PHONY: audit
-audit: $(UV) ## known vulnerabilities of what the image has in it; asks https://api.osv.dev, or the service AUDIT_URL names
-	@$(UV) audit --frozen --no-dev --preview-features audit-command $(if $(AUDIT_URL),--service-url "$(AUDIT_URL)")
+audit: $(UV) ## known vulnerabilities of the Python packages in the image; asks https://api.osv.dev, or the service AUDIT_URL names
+	@$(UV) audit --frozen --no-dev --no-group pictures --preview-features audit-command $(if $(AUDIT_URL),--service-url "$(AUDIT_URL)")
 
 .PHONY: licenses
-licenses: sync ## the licence of everything that the image has in it; fails at one that is not known to be permissive
+licenses: sync ## the licence of each Python package in the image; fails at one that is not known to be permissive
 	@$(BIN)/python -m dev.licenses
 
 .PHONY: clean

@@ -13,7 +13,7 @@ import yaml
 from kuberay.api.shipped import PACKAGES
 from kuberay.hooks.types import PolicyRule
 from kuberay.operator.rbac import CORE_RULES, ELECTION_RULES, PROXY_RULES, certificate_rules
-from kuberay.operator.reload_rules import RELOADED
+from kuberay.operator.reload_rules import RELOADED, reloaded_fields
 from kuberay.operator.settings import PLUGIN_OF_GATE, Settings
 from kuberay.operator.webhooks.configurations import MATCH_CONDITIONS
 from kuberay.operator.webhooks.paths import KINDS, mutating_name, mutating_path, validating_name, validating_path
@@ -40,6 +40,7 @@ def render() -> str:
         plugins[name] = {
             "gate": gates.get(name, ""),
             "needs": _needs(manager),
+            "reloaded": sorted(reloaded_fields(manager.settings_models()).get(name, ())),
             "rules": _rules(rule for rules in manager.rbac_rules().values() for rule in rules),
         }
     facts = {

@@ -1,6 +1,6 @@
-"""Which licence each package in the operator's image has, and whether it is one that is known to be permissive.
+"""Which licence each Python package in the operator's image has, and whether it is one that is known to be permissive.
 
-``python -m dev.licenses``; exit code 1 when a licence is unknown. Read from what is installed, for the versions of uv.lock.
+``python -m dev.licenses``; exit code 1 when one is not. Read from what is installed, for the versions of uv.lock.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ import os
 import re
 import subprocess
 import sys
-from importlib.metadata import Distribution, PackageNotFoundError, distribution
+from collections import Counter
+from importlib.metadata import PackageNotFoundError, distribution
 from pathlib import Path
+
+from image.sbom import licence
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -30,51 +33,15 @@ PERMISSIVE = frozenset(
     }
 )
 
-SPELLINGS = {
-    "3-clause bsd license": "BSD-3-Clause",
-    "apache": "Apache-2.0",
-    "apache 2": "Apache-2.0",
-    "apache 2.0": "Apache-2.0",
-    "apache license 2.0": "Apache-2.0",
-    "apache license version 2.0": "Apache-2.0",
-    "apache license, version 2.0": "Apache-2.0",
-    "apache software license": "Apache-2.0",
-    "apache-2": "Apache-2.0",
-    "bsd": "BSD-3-Clause",
-    "bsd 2-clause license": "BSD-2-Clause",
-    "bsd 3-clause": "BSD-3-Clause",
-    "bsd license": "BSD-3-Clause",
-    "isc license": "ISC",
-    "isc license (iscl)": "ISC",
-    "mit license": "MIT",
-    "mozilla public license 2.0 (mpl 2.0)": "MPL-2.0",
-    "psf": "PSF-2.0",
-    "psfl": "PSF-2.0",
-    "python software foundation license": "PSF-2.0",
-}
-"""As packages write them that have no SPDX expression."""
 
-
-def packages() -> list[tuple[str, str]]:
-    """Name and version of everything that `image/requirements.sh` lists."""
+def packages() -> list[tuple[str, str, bool]]:
+    """Name and version of everything that `image/requirements.sh` lists, and whether a marker keeps it from some platforms."""
     env = {**os.environ, "UV": os.environ.get("UV") or "uv"}
     done = subprocess.run(
         ["sh", ROOT / "image" / "requirements.sh"], capture_output=True, text=True, check=True, cwd=ROOT, env=env
     )
-    return [(m[1], m[2]) for m in re.finditer(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)", done.stdout, re.MULTILINE)]
-
-
-def licence(found: Distribution) -> str:
-    """The SPDX expression, or what comes nearest to one."""
-    metadata = found.metadata
-    expression = metadata.get("License-Expression") or ""
-    if expression:
-        return expression
-    told = [c.rpartition(" :: ")[2] for c in metadata.get_all("Classifier") or () if c.startswith("License ::")]
-    short = (metadata.get("License") or "").strip()
-    candidates = [*told, *([short] if short and "\n" not in short and len(short) < 60 else [])]
-    known = [SPELLINGS.get(text.lower(), text) for text in candidates if text != "OSI Approved"]
-    return " AND ".join(dict.fromkeys(known)) or "unknown"
+    lines = re.finditer(r"^([A-Za-z0-9._-]+)==([^\s;\\]+)(\s*;)?", done.stdout, re.MULTILINE)
+    return [(each[1], each[2], each[3] is not None) for each in lines]
 
 
 def is_permissive(expression: str) -> bool:
@@ -86,19 +53,24 @@ def is_permissive(expression: str) -> bool:
 
 
 def main() -> int:
-    wrong = 0
-    for name, version in packages():
+    wrong: list[str] = []
+    counts: Counter[str] = Counter()
+    listed = packages()
+    width = max(len(name) for name, _, _ in listed)
+    for name, version, elsewhere in listed:
         try:
             told = licence(distribution(name))
         except PackageNotFoundError:
-            told = "not installed here (another platform's)"
-            print(f"{name:<28} {version:<14} {told}")
-            continue
+            if elsewhere:
+                continue  # not on Linux, so not in the image
+            told = "not installed here, so nothing is known of it: make sync"
         good = is_permissive(told)
-        wrong += not good
-        print(f"{name:<28} {version:<14} {told}{'' if good else '   <-- look at it'}")
+        wrong += [] if good else [name]
+        counts[told] += 1
+        print(f"{name:<{width}} {version:<16} {told}{'' if good else '   <-- look at it'}")
+    print("\n" + ", ".join(f"{number} {told}" for told, number in counts.most_common()))
     if wrong:
-        print(f"{wrong} licences are not known to be permissive", file=sys.stderr)
+        print(f"not known to be permissive: {', '.join(wrong)}", file=sys.stderr)
     return 1 if wrong else 0
 
 

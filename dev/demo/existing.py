@@ -32,7 +32,10 @@ def check_free(kubectl: Kubectl) -> None:
 
 
 def remove(kubectl: Kubectl, progress: Progress) -> None:
-    """Remove everything that the demo made, the CRDs last; what somebody else made stays."""
+    """Remove everything that the demo made, the CRDs last; what somebody else made stays. Raises `NotFreeError` where nothing
+    is the demo's: the CRDs come first and go last, so without one that has its mark the rest is somebody else's."""
+    if not kubectl.list("crd", selector=MARK):
+        raise NotFreeError("nothing on this cluster was made by the demo, so nothing is removed")
     with progress.step("removing the demo's Ray objects"):
         for kind in ("rayservice", "rayjob", "raycluster"):
             if kubectl.get("crd", f"{kind}s.ray.io") is not None:

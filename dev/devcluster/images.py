@@ -117,7 +117,7 @@ def operator_image() -> Image:
     """The operator with every plugin, as uid 65532, ready for a read-only root filesystem."""
     dependencies = _dependencies_layer()
     wheels = _build_wheels()
-    scripts = _scripts("operator.sh")
+    scripts = _scripts("operator.sh", "sbom.py")
     code = Layer(
         name="operator",
         title="the operator image",

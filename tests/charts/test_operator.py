@@ -173,6 +173,13 @@ def test_what_has_no_flag_needs_no_switch(helm: Helm) -> None:
         kubeClient={"qps": 50, "burst": 60},
     )
 
+    def with_plugin(name: str, **settings: Any) -> str:
+        return checksum(plugins={**values["plugins"], name: {"enabled": True, **settings}})
+
+    # Gateway-upgrade is on in any case, and says of this setting that it reloads; that of the other plugin does not.
+    assert checksum() == with_plugin("gateway-upgrade", settle_seconds=5) == with_plugin("gateway-upgrade")
+    assert checksum() != with_plugin("volcano", autoscaling_reserve="minimum")
+
 
 def test_roles_and_accounts_that_somebody_else_makes(helm: Helm) -> None:
     """O61 and O62."""

@@ -14,6 +14,7 @@ from typing import Any
 
 import ledger as ledgers
 import pytest
+from waiting import eventually
 
 from dev.demo import evidence, install
 from dev.demo.kubectl import Kubectl
@@ -65,6 +66,16 @@ def namespace(kubectl: Kubectl, operator: str, request: pytest.FixtureRequest) -
     kubectl.run("create", "namespace", name)
     yield name
     kubectl.delete("namespace", name)
+
+
+@pytest.fixture(scope="module")
+def alone(kubectl: Kubectl, operator: str) -> Iterator[None]:
+    """The operator, which serves all namespaces, rests: for tests that have one of their own in theirs."""
+    kubectl.run("-n", operator, "scale", f"deployment/{install.NAME}", "--replicas=0")
+    eventually(lambda: not kubectl.list("pods", operator, install.POD_LABELS), 60, "the operator has gone")
+    yield
+    kubectl.run("-n", operator, "scale", f"deployment/{install.NAME}", "--replicas=1")
+    install.wait_for_operator(kubectl)
 
 
 @pytest.fixture(scope="session")

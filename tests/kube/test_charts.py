@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 from helm import OPERATOR, RAY_CLUSTER, Helm, HelmError, build_helm
-from installed import Release, found, kubectl, may
+from installed import Release, found, kubectl, may, ray_cluster, ready
 from kube_world import Operator, World
 from kuberay.api.kinds import POD, RAYCLUSTER, RAYJOB
 from kuberay.kube.client import Client
@@ -23,8 +23,6 @@ from dev.demo.install import printed_by_kuberay
 
 VOLCANO = {"plugins": {"volcano": {"enabled": True}}}
 PODGROUPS = "podgroups.scheduling.volcano.sh"
-ROOT = OPERATOR.parents[1]
-SYSTEM = "kuberay-system"
 RAYJOBS = f"{RAYJOB.plural}.{RAYJOB.group}"
 CRDS = ("rayclusters.ray.io", "rayjobs.ray.io", "rayservices.ray.io", "raycronjobs.ray.io")
 
@@ -51,24 +49,6 @@ async def places(client: Client, request: pytest.FixtureRequest) -> AsyncIterato
         names = [f"{request.node.name[:30]}-{letter}" for letter in "ab"]
         first, second = [await stack.enter_async_context(World.create(client, name)) for name in names]
         yield first, second
-
-
-def ray_cluster(name: str = "ray", **spec: Any) -> dict[str, Any]:
-    template = {"spec": {"containers": [{"name": "ray", "image": "rayproject/ray:2.55.0"}]}}
-    group = {"groupName": "small", "replicas": 1, "minReplicas": 1, "maxReplicas": 3, "template": template}
-    head = {"rayStartParams": {}, "template": template}
-    given = {"rayVersion": "2.55.0", "headGroupSpec": head, "workerGroupSpecs": [group], **spec}
-    return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": name}, "spec": given}
-
-
-async def ready(world: World, name: str = "ray") -> set[str]:
-    """UIDs of the pods of a RayCluster that is ready."""
-
-    async def check() -> bool:
-        return bool((await world.get(RAYCLUSTER, name)).get("status", {}).get("state") == "ready")
-
-    await world.eventually(check, seconds=40, what=f"{name} is ready")
-    return {pod["metadata"]["uid"] for pod in await world.pods(cluster=name)}
 
 
 async def told(world: World, name: str, kind: Any = RAYCLUSTER) -> str:
@@ -261,20 +241,3 @@ def test_crds_of_a_later_version(release: Release) -> None:
         assert field() is None, "Helm does not upgrade CRDs"
         kubectl("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=crds)
         assert field()["type"] == "boolean"
-
-
-async def test_by_kustomize(helm: Helm, world: World, operators: Operator, tmp_path: Path) -> None:
-    """``kubectl apply -k config``: the same operator from plain manifests, with the permissions of ``kuberay rbac``."""
-    config = ["-k", str(ROOT / "config")]
-    operators.stop()
-    try:
-        kubectl("apply", *config, "--server-side", "--force-conflicts")
-        kubectl("rollout", "status", "deployment/kuberay-operator", "-n", SYSTEM, "--timeout=60s")
-        Release(helm, SYSTEM, tmp_path).start(operators)
-        await world.put(ray_cluster())
-        await ready(world)
-    finally:
-        operators.stop()
-        made = yaml.load_all(kubectl("kustomize", str(ROOT / "config")), Loader=yaml.CSafeLoader)
-        others = [m for m in made if m["kind"] != "CustomResourceDefinition"]
-        kubectl("delete", "--ignore-not-found", "-f", "-", stdin=yaml.safe_dump_all(others))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -19,6 +18,7 @@ import yaml
 from kuberay.operator.metric_table import DEFINITIONS
 from kuberay_testkit.apiserver import ApiServer, kubeconfig
 from kuberay_testkit.builders import build_raycluster
+from ports import free_port
 
 from dev.dashboards import promql
 from dev.dashboards.files import DASHBOARDS
@@ -32,12 +32,6 @@ FLAGS = (
 )
 ELSEWHERE = re.compile(r"kuberay_config_.*|controller_runtime_webhook_.*|rest_client_request_retries_total")
 """What has no series here: of a configuration file, of webhooks, of a server that throttles."""
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 async def _scrape(folder: Path) -> str:

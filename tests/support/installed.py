@@ -14,7 +14,8 @@ from typing import Any
 
 import yaml
 from helm import CONFIG_FILE, OPERATOR, Helm, HelmError
-from kube_world import Operator
+from kube_world import Operator, World
+from kuberay.api.kinds import RAYCLUSTER
 
 Values = dict[str, Any]
 
@@ -43,6 +44,40 @@ def may(who: str, verb: str, what: str, namespace: str = "") -> bool:
     answer = subprocess.run(words, capture_output=True, text=True, check=False)
     assert answer.stdout.strip() in ("yes", "no"), answer.stderr
     return answer.stdout.strip() == "yes"
+
+
+def kubeconfig_of(account: str, namespace: str, folder: Path) -> Path:
+    """A file in *folder* that has the token of a ServiceAccount and nothing else."""
+    config = json.loads(kubectl("config", "view", "--raw", "--flatten", "-o", "json"))
+    token = kubectl("create", "token", account, "-n", namespace).strip()
+    context = {"cluster": config["clusters"][0]["name"], "user": account}
+    config |= {
+        "users": [{"name": account, "user": {"token": token}}],
+        "contexts": [{"name": account, "context": context}],
+        "current-context": account,
+    }
+    path = folder / f"kubeconfig-{account}"
+    path.write_text(json.dumps(config))
+    path.chmod(0o600)
+    return path
+
+
+def ray_cluster(name: str = "ray", **spec: Any) -> dict[str, Any]:
+    template = {"spec": {"containers": [{"name": "ray", "image": "rayproject/ray:2.55.0"}]}}
+    group = {"groupName": "small", "replicas": 1, "minReplicas": 1, "maxReplicas": 3, "template": template}
+    head = {"rayStartParams": {}, "template": template}
+    given = {"rayVersion": "2.55.0", "headGroupSpec": head, "workerGroupSpecs": [group], **spec}
+    return {"apiVersion": "ray.io/v1", "kind": "RayCluster", "metadata": {"name": name}, "spec": given}
+
+
+async def ready(world: World, name: str = "ray") -> set[str]:
+    """UIDs of the pods of a RayCluster that is ready."""
+
+    async def check() -> bool:
+        return bool((await world.get(RAYCLUSTER, name)).get("status", {}).get("state") == "ready")
+
+    await world.eventually(check, seconds=40, what=f"{name} is ready")
+    return {pod["metadata"]["uid"] for pod in await world.pods(cluster=name)}
 
 
 @dataclass
@@ -100,19 +135,7 @@ class Release:
         return path
 
     def _kubeconfig(self) -> Path:
-        """One that has the account's token and nothing else."""
-        config = json.loads(kubectl("config", "view", "--raw", "-o", "json"))
-        token = kubectl("create", "token", "kuberay-operator", "-n", self.namespace).strip()
-        context = {"cluster": config["clusters"][0]["name"], "user": "operator"}
-        config |= {
-            "users": [{"name": "operator", "user": {"token": token}}],
-            "contexts": [{"name": "operator", "context": context}],
-            "current-context": "operator",
-        }
-        path = self.folder / "kubeconfig"
-        path.write_text(json.dumps(config))
-        path.chmod(0o600)
-        return path
+        return kubeconfig_of("kuberay-operator", self.namespace, self.folder)
 
 
-__all__ = ["HelmError", "Release", "Values", "found", "kubectl", "may"]
+__all__ = ["HelmError", "Release", "Values", "found", "kubeconfig_of", "kubectl", "may", "ray_cluster", "ready"]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from kuberay.hooks import tracing
-from kuberay.operator import controller, health, logs, prober, profiling, reload, traced, upkeep
+from kuberay.operator import controller, health, logs, on_cluster, prober, profiling, reload, traced, upkeep
 from kuberay.operator import metric_table as table
 from kuberay.operator.health import Health
 from kuberay.operator.log_levels import LEVELS
@@ -36,7 +36,7 @@ def test_every_page_of_the_profiling_listener_is_told() -> None:
 
 def test_every_check_is_told_and_no_other() -> None:
     known = Health(str, str)
-    of_others = set(re.findall(r'add_ready\("([\w-]+)"', (ROOT / "core/src/kuberay/operator/start.py").read_text()))
+    of_others = set(re.findall(r'add_ready\("([\w-]+)"', inspect.getsource(on_cluster)))
     assert table_of(PAGE, "Check") == {*known._live, *known._ready, *of_others}
     for path in set(re.findall(r'\("(/\w+z)", \w+\)', inspect.getsource(health))) | {"/configz"}:
         assert path in PAGE
@@ -63,8 +63,7 @@ def test_the_metrics_are_those_of_the_table() -> None:
 
 
 def test_every_signal_is_told() -> None:
-    start = (ROOT / "core/src/kuberay/operator/start.py").read_text() + inspect.getsource(upkeep)
-    handled = set(re.findall(r"signal\.(SIG[A-Z0-9]+)", start))
+    handled = set(re.findall(r"signal\.(SIG[A-Z0-9]+)", inspect.getsource(on_cluster) + inspect.getsource(upkeep)))
     _, _, rest = PAGE.partition("| Signal |")
     assert set(re.findall(r"SIG[A-Z0-9]+", rest)) == handled
 

@@ -144,6 +144,13 @@ file. Facts about plugins are in files/operator.yaml, which is made from what th
 {{- /* What of the file needs a new pod; the rest the operator takes while it runs. */ -}}
 {{- $restarts := $file -}}
 {{- range $facts.reloaded -}}{{- $restarts = omit $restarts . -}}{{- end -}}
+{{- $fixed := dict "enabled" $plugins -}}
+{{- range $name, $section := $sections -}}
+  {{- range dig "plugins" $name "reloaded" list $facts -}}{{- $section = omit $section . -}}{{- end -}}
+  {{- with $section -}}{{- $_ := set $fixed $name . -}}{{- end -}}
+{{- end -}}
+{{- $restarts = omit $restarts "plugins" -}}
+{{- $_ := set $restarts "plugins" $fixed -}}
 
 {{- /* Flags that say the same; gates are a flag in either case. */ -}}
 {{- $args := list -}}
