@@ -209,7 +209,11 @@ print-requirements: $(UV)
 
 .PHONY: audit
 audit: $(UV) ## known vulnerabilities of the Python packages in the image; asks https://api.osv.dev, or the service AUDIT_URL names
-	@$(UV) audit --frozen --no-dev --no-group pictures --preview-features audit-command $(if $(AUDIT_URL),--service-url "$(AUDIT_URL)")
+	@$(UV) audit --frozen --no-dev --no-group pictures --preview-features audit-command $(if $(AUDIT_URL),--service-url "$(AUDIT_URL)") || {
+		code=$$?
+		if [ $$code -ne 1 ]; then echo "nothing is known of vulnerabilities: no answer (AUDIT_URL names another service)" >&2; fi
+		exit $$code
+	}
 
 .PHONY: licenses
 licenses: sync ## the licence of each Python package in the image; fails at one that is not known to be permissive

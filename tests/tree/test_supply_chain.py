@@ -89,6 +89,13 @@ def test_the_audit_fails_where_something_is_known(service: Vulnerabilities, hole
     assert ("TEST-1" in told) is bool(hole)
 
 
+def test_an_audit_without_an_answer_is_no_good_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("UV_HTTP_RETRIES", "0")
+    done = make("audit", "AUDIT_URL=http://127.0.0.1:9")
+    assert done.returncode != 0
+    assert "nothing is known of vulnerabilities: no answer (AUDIT_URL names another service)" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("expression", "good"),
     [
